@@ -1,0 +1,19 @@
+// JSON from outside, parsed without exceptions and with a bounded depth.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "ravnest/base/status.h"
+
+namespace ravnest {
+
+// Deeper nesting is refused: what walks a parsed value recursively must not run out of stack.
+inline constexpr int kMaxJsonDepth = 200;
+
+// Parses one JSON value that takes up the whole text. `what` names the text in errors: a file, or a field of one.
+// kCorrupt, with the position in bytes from the start, where it is not JSON or is nested too deep. Memory is
+// proportional to the text. Safe from any thread.
+Result<nlohmann::json> parse_json(std::string_view text, std::string_view what);
+
+}  // namespace ravnest
