@@ -1,0 +1,6 @@
+#include <torch/csrc/utils/pybind.h>
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "The C++ core of ravnest; use the package, not this module.";
+  module.attr("__version__") = RAVNEST_VERSION;
+}
