@@ -1,7 +1,18 @@
-"""Train PyTorch models across several machines."""
+"""Train one model across many machines: capture it as a graph, cut the graph into stages, run them in C++."""
 
 import torch  # noqa: F401  - loads the libraries that _core needs
 
-from ravnest._core import __version__
+try:
+    from ._core import Error, __version__
+except ImportError as error:
+    raise ImportError(
+        f"ravnest's C++ core could not be loaded ({error}). It must be built against the installed torch: run `make`, "
+        "or install the package again with `pip install --no-build-isolation`"
+    ) from error
 
-__all__ = ["__version__"]
+from .capture import capture
+from .errors import CaptureError
+from .graph import Graph, Stage, load
+from .seed import set_seed
+
+__all__ = ["CaptureError", "Error", "Graph", "Stage", "__version__", "capture", "load", "set_seed"]

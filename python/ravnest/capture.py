@@ -1,0 +1,183 @@
+"""From a PyTorch model to one archive with its training graph, its eval graph and its weights."""
+
+import contextlib
+import copy
+import os
+import tempfile
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch.export import ExportedProgram
+
+from . import _core
+from .batches import Batch, at_least_two
+from .errors import CaptureError
+from .export import export_graph
+from .graph import load
+from .regions import inline_grad_regions
+from .verify import module_pass, require_equal, untouched
+
+# TorchScript fuses and reorders, so the last bits of a scripted or traced module are not those of its operators.
+_SCRIPT_TOLERANCE = 1e-5
+
+
+def capture(model, example_args=(), example_kwargs=None, path: str = "model.pt2") -> str:
+    """Write `model` as one archive at `path` and return the path.
+
+    `model` is an nn.Module, a TorchScript module or a torch.export.ExportedProgram; `example_args` and
+    `example_kwargs` are what its forward takes (for an ExportedProgram its own example, where none is given). The
+    batch size stays open, and so does every other size that the model does not fix itself.
+
+    The archive holds two graphs over one set of weights. The training graph is the model in training mode, the eval
+    graph the model after `eval()`. Submodules that stand in eval mode inside a model in training mode (frozen batch
+    norm) stay so. The model itself, its gradients and torch's random state are left as they were.
+
+    Three kinds of models have one mode only, and then both graphs do the same, with a warning where that shows: an
+    ExportedProgram and a traced TorchScript module carry the mode they were made in. A scripted module has both.
+
+    Before the file appears at `path`, it is read back and one training pass and one eval pass of it are compared with
+    the model's own, at the example's batch size and at another: outputs, all gradients and buffers must be equal.
+    CaptureError, with the reason, where they are not, or where the model cannot be captured; then nothing is written,
+    and a file that was there before stays.
+    """
+    args, kwargs = _example(model, example_args, example_kwargs)
+    path = os.fspath(path)
+    devices = range(torch.cuda.device_count())
+    with torch.random.fork_rng(devices), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r".*torch\.jit.*", category=DeprecationWarning)
+        # nn.LSTM and its like put their own weights back after the export; nothing of the model is lost by it.
+        warnings.filterwarnings("ignore", message=r"The tensor attributes? .*_flat_weights")
+        source = _source(model, args, kwargs)
+        folder = os.path.dirname(os.path.abspath(path))
+        with tempfile.TemporaryDirectory(prefix=".capture-", dir=folder) as scratch:
+            written = os.path.join(scratch, os.path.basename(path))
+            _write(source, scratch, written)
+            _check(source, written)
+            os.replace(written, path)
+    return path
+
+
+@dataclass
+class Source:
+    """A model ready to be written: its graphs, and the module that they are checked against."""
+
+    module: torch.nn.Module
+    train: ExportedProgram
+    eval: ExportedProgram
+    args: tuple
+    kwargs: dict
+    tolerance: float = 0.0
+    one_mode: bool = False  # both graphs are one: the module has no other mode
+
+    @contextlib.contextmanager
+    def mode(self, train: bool):
+        """The module in training or eval mode, for the length of the block."""
+        with untouched(self.module):
+            if not self.one_mode:
+                _set_mode(self.module, train)
+            yield self.module
+
+
+def _set_mode(module, train):
+    if not train:
+        module.eval()
+    elif not module.training:
+        module.train()
+
+
+def _example(model, example_args, example_kwargs):
+    if isinstance(example_args, torch.Tensor):
+        example_args = (example_args,)
+    args, kwargs = tuple(example_args), dict(example_kwargs or {})
+    if isinstance(model, ExportedProgram):
+        if not args and not kwargs and model.example_inputs is not None:
+            args, kwargs = model.example_inputs
+        return args, kwargs
+    return at_least_two(args, kwargs)
+
+
+def _source(model, args, kwargs) -> Source:
+    if isinstance(model, ExportedProgram):
+        return _program_source(model, args, kwargs)
+    if isinstance(model, torch.jit.ScriptModule):
+        from .torchscript import mirror
+
+        module, tolerance = mirror(model), _SCRIPT_TOLERANCE
+    elif isinstance(model, torch.nn.Module):
+        module, tolerance = getattr(model, "_orig_mod", model), 0.0
+    else:
+        raise TypeError(f"capture takes an nn.Module, a TorchScript module or an ExportedProgram, not {type(model)}")
+    with contextlib.suppress(Exception):
+        # Where a copy cannot be had (old weight_norm keeps a computed tensor), the model itself is used and put back.
+        module = copy.deepcopy(module)
+    with untouched(module):
+        _set_mode(module, True)
+        train = export_graph(module, args, kwargs)
+    with untouched(module):
+        _set_mode(module, False)
+        eval_ = export_graph(module, args, kwargs)
+    return Source(module, train, eval_, args, kwargs, tolerance)
+
+
+def _program_source(program, args, kwargs):
+    program = copy.deepcopy(program)
+    inline_grad_regions(program)
+    return Source(program.module(), program, program, args, kwargs, one_mode=True)
+
+
+def _write(source, scratch, written):
+    files = []
+    for name, program in (("train", source.train), ("eval", source.eval)):
+        files.append(os.path.join(scratch, f"{name}.pt2"))
+        try:
+            torch.export.save(program, files[-1])
+        except Exception as error:
+            raise CaptureError(f"torch.export could not write the model's graph: {error}") from error
+    try:
+        _core.merge(*files, written)
+    except _core.Error as error:
+        raise CaptureError(f"the model cannot be captured: {error}") from error
+
+
+def _check(source, written):
+    try:
+        graph = load(written)
+    except _core.Error as error:
+        raise CaptureError(f"the model cannot be captured: {error}") from error
+    device = next((tensor.device for tensor in source.module.parameters()), torch.device("cpu"))
+    if device.type != "cpu":
+        graph.to(device)
+    graph.random = "plain"
+    for train, program in ((True, source.train), (False, source.eval)):
+        mode = "training" if train else "eval"
+        with source.mode(train) as module:
+            where = f"on the example in {mode} mode"
+            require_equal(graph, module, source.args, source.kwargs, train, where, source.tolerance)
+            batch = Batch(program, source.args, source.kwargs)
+            _check_batch_is_open(batch, module, mode)
+            other = batch.resized()
+            if other is not None and _runs(module, *other):
+                where = f"in {mode} mode at another batch size than the example's {batch.size}"
+                require_equal(graph, module, *other, train, where, source.tolerance)
+
+
+def _check_batch_is_open(batch, module, mode):
+    fixed = batch.fixed_inputs()
+    if not fixed:
+        return
+    what = f"the graph ({mode} mode) takes {', '.join(fixed)} with size {batch.size} in dimension 0 only"
+    if _runs(module, *batch.enlarged()):
+        raise CaptureError(
+            f"{what}, while the model itself runs with {batch.size + 1}: its code turns that size into a constant. Use "
+            "x.shape[0] or -1 where it is used, not int(), len() of a list made from it, or a number in Python"
+        )
+    warnings.warn(f"{what}, as the model itself does: every batch must have that size", stacklevel=4)
+
+
+def _runs(module, args, kwargs) -> bool:
+    try:
+        module_pass(module, args, kwargs, train=False, input_grads=False)
+    except Exception:
+        return False
+    return True
