@@ -27,14 +27,13 @@ endif()
 if(RAVNEST_FUZZ)
   target_compile_options(ravnest_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND RAVNEST_LAUNCHER_IS_CCACHE)
-  # Lets ccache see through precompiled headers.
-  target_compile_options(ravnest_flags INTERFACE -fpch-preprocess)
-endif()
-
 # One precompiled header for everything that sees torch. A file that uses it must be compiled with the very same
 # flags: hence position-independent code and hidden symbols everywhere, and no definitions of single targets.
 function(ravnest_declare_pch)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND RAVNEST_LAUNCHER_IS_CCACHE)
+    # Lets ccache see through precompiled headers.
+    target_compile_options(ravnest_torch INTERFACE -fpch-preprocess)
+  endif()
   file(WRITE ${CMAKE_BINARY_DIR}/pch.cpp.in "// The precompiled header needs a source file to hang on.\n")
   configure_file(${CMAKE_BINARY_DIR}/pch.cpp.in ${CMAKE_BINARY_DIR}/pch.cpp COPYONLY)
   add_library(ravnest_pch STATIC ${CMAKE_BINARY_DIR}/pch.cpp)

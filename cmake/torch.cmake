@@ -3,7 +3,11 @@
 # Gives the target `ravnest_torch` (LibTorch's headers as system headers, and its libraries) and the variables
 # RAVNEST_TORCH_FOLDER, RAVNEST_SITE_PACKAGES and RAVNEST_PYTHON_VERSION.
 
-set(RAVNEST_PYTHON ${PROJECT_SOURCE_DIR}/.venv/bin/python CACHE FILEPATH "The Python whose torch is built against")
+set(default_python ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+if(SKBUILD)
+  set(default_python ${Python_EXECUTABLE})
+endif()
+set(RAVNEST_PYTHON ${default_python} CACHE FILEPATH "The Python whose torch is built against")
 if(NOT EXISTS ${RAVNEST_PYTHON})
   message(FATAL_ERROR "There is no ${RAVNEST_PYTHON}. Run scripts/bootstrap, or name a Python that has torch with "
                       "-DRAVNEST_PYTHON=/path/to/python.")

@@ -56,7 +56,8 @@ bool Logger::enabled(Level level) const { return level != Level::kOff && target_
 void Logger::log(Level level, std::string_view message) const {
   if (!enabled(level)) return;
   std::string line(message);
-  std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
   target_->log(to_spdlog(level), line);
 }
 

@@ -30,8 +30,7 @@ struct CountsItsPrintings {
 TEST(Logger, LineHasTimeLevelNameAndMessage) {
   std::ostringstream out;
   Logger("node_2", Level::kInfo, out).warning("round ", 14, " without node_3");
-  EXPECT_THAT(out.str(),
-              MatchesRegex("....-..-.. ..:..:..\\.... warning node_2: round 14 without node_3\n"));
+  EXPECT_THAT(out.str(), MatchesRegex("....-..-.. ..:..:..\\.... warning node_2: round 14 without node_3\n"));
 }
 
 TEST(Logger, LinesBelowTheThresholdAreNeitherWrittenNorPutTogether) {

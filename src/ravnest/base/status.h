@@ -123,8 +123,8 @@ class [[nodiscard]] Result {
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
   // An ok status would leave nothing to return, so it becomes kInternal.
   Result(Status status)  // NOLINT(google-explicit-constructor)
-      : state_(std::in_place_index<1>, status.ok() ? internal("a Result was made from an ok status without a value")
-                                                   : std::move(status)) {}
+      : state_(std::in_place_index<1>,
+               status.ok() ? internal("a Result was made from an ok status without a value") : std::move(status)) {}
 
   bool ok() const { return state_.index() == 0; }
   Status status() const { return ok() ? Status() : std::get<1>(state_); }

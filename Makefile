@@ -1,0 +1,40 @@
+# make help lists the targets. JOBS sets how many compilers run at once.
+
+.DEFAULT_GOAL := all
+.PHONY: all bootstrap demo test bench lint format soak clean help
+
+PYTHON := .venv/bin/python
+
+all: bootstrap  ## install what is missing, build, install the package and the command into .venv
+	scripts/build release
+	cmake --install build/release --prefix .venv --component python >build/release/install.log
+
+bootstrap:
+	@scripts/bootstrap
+
+demo: all  ## train a small model on scikit-learn's digits through the engine
+	$(PYTHON) examples/digits.py
+
+test: all  ## all tests: C++, sanitizers, Python, a short run of the fuzzers
+	@scripts/test
+
+bench: all  ## step times against PyTorch
+	benchmarks/run
+
+lint: bootstrap  ## clang-format, clang-tidy, ruff
+	@scripts/lint
+
+format: bootstrap  ## bring all code into its format
+	git ls-files -co --exclude-standard '*.h' '*.cpp' | xargs clang-format -i
+	.venv/bin/ruff check --fix --exit-zero .
+	.venv/bin/ruff format .
+
+soak: all  ## the fuzzers for ten minutes each, and every test twenty times
+	FUZZ_SECONDS=600 scripts/fuzz
+	ctest --preset release --repeat until-fail:20
+
+clean:  ## remove what was built; .venv stays
+	rm -rf build dist
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
