@@ -1,6 +1,8 @@
-#include <torch/csrc/utils/pybind.h>
+#include "bindings.h"
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The C++ core of ravnest; use the package, not this module.";
   module.attr("__version__") = RAVNEST_VERSION;
+  ravnest::python::bind_errors(module);
+  ravnest::python::bind_graph(module);
 }

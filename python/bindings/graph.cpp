@@ -1,0 +1,179 @@
+#include <pybind11/stl.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <filesystem>
+
+#include "bindings.h"
+#include "ravnest/graph/engine.h"
+#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/slice.h"
+
+namespace py = pybind11;
+
+namespace ravnest::python {
+namespace {
+
+using graph::Engine;
+using graph::Mode;
+
+Mode mode_of(bool train) { return train ? Mode::kTrain : Mode::kEval; }
+
+c10::IValue to_ivalue(const py::handle& object) {
+  if (THPVariable_Check(object.ptr())) return THPVariable_Unpack(object.ptr());
+  if (object.is_none()) return {};
+  if (py::isinstance<py::bool_>(object)) return object.cast<bool>();
+  if (py::isinstance<py::int_>(object)) return object.cast<std::int64_t>();
+  if (py::isinstance<py::float_>(object)) return object.cast<double>();
+  if (py::isinstance<py::str>(object)) return object.cast<std::string>();
+  throw py::type_error("a graph takes tensors, numbers, strings and None, not " +
+                       py::str(py::type::of(object)).cast<std::string>());
+}
+
+py::object to_object(const c10::IValue& value) {
+  if (value.isTensor()) return py::cast(value.toTensor());
+  if (value.isBool()) return py::bool_(value.toBool());
+  if (value.isInt()) return py::int_(value.toInt());
+  if (value.isDouble()) return py::float_(value.toDouble());
+  if (value.isString()) return py::str(value.toStringRef());
+  return py::none();
+}
+
+py::list run(const Engine& engine, const py::list& inputs, bool train, std::uint64_t seed, std::uint64_t step,
+             bool plain) {
+  std::vector<c10::IValue> values;
+  values.reserve(inputs.size());
+  for (const py::handle& input : inputs) values.push_back(to_ivalue(input));
+  graph::RunOptions options;
+  if (plain) options.random = std::nullopt;
+  else options.random = graph::RandomKey{seed, step};
+  std::vector<c10::IValue> outputs;
+  {
+    const py::gil_scoped_release release;
+    outputs = engine.run(mode_of(train), std::move(values), options);
+  }
+  py::list result(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) result[i] = to_object(outputs[i]);
+  return result;
+}
+
+py::dict to_dict(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
+  py::dict result;
+  for (const auto& [name, tensor] : tensors) result[py::str(name)] = py::cast(tensor);
+  return result;
+}
+
+py::list sizes_of(const ir::TensorMeta& meta) {
+  py::list sizes;
+  for (const ir::Size& size : meta.sizes) {
+    const std::string symbol = ir::bare_symbol(size);
+    if (!size.symbolic()) sizes.append(size.hint);
+    else sizes.append(symbol.empty() ? size.expression : symbol);
+  }
+  return sizes;
+}
+
+py::list input_info(const Engine& engine, bool train) {
+  const ir::Graph& graph = engine.graph(mode_of(train));
+  py::list result;
+  for (const ir::Input& input : graph.inputs) {
+    py::dict info;
+    if (input.kind == ir::InputKind::kFixed) {
+      info["name"] = input.target;
+    } else if (input.kind == ir::InputKind::kUser) {
+      const ir::Value& value = graph.values[input.value];
+      info["name"] = value.name;
+      if (value.kind == ir::ValueKind::kTensor) {
+        info["dtype"] = std::string(ir::dtype_name(value.tensor.dtype));
+        info["sizes"] = sizes_of(value.tensor);
+      }
+    } else {
+      continue;
+    }
+    result.append(info);
+  }
+  return result;
+}
+
+py::list nodes(const Engine& engine, bool train) {
+  py::list result;
+  for (const ir::Node& node : engine.graph(mode_of(train)).nodes) {
+    py::dict info;
+    info["name"] = node.name;
+    info["target"] = node.target;
+    info["module"] = ir::module_path(node);
+    result.append(info);
+  }
+  return result;
+}
+
+py::list cuts(const Engine& engine) {
+  const ir::Model model = engine.model();
+  py::list result;
+  for (const graph::Cut& cut : unwrap(graph::possible_cuts(model))) {
+    const ir::Node& node = model.train.nodes[cut.position];
+    py::dict info;
+    info["position"] = cut.position;
+    info["node"] = node.name;
+    info["module"] = ir::module_path(node);
+    info["legal"] = cut.refusal.empty();
+    info["reason"] = cut.refusal;
+    info["tensors"] = cut.tensors;
+    info["bytes"] = cut.bytes;
+    result.append(info);
+  }
+  return result;
+}
+
+std::vector<Engine> slice(const Engine& engine, const std::vector<int>& positions) {
+  std::vector<Engine> stages;
+  for (ir::Model& stage : unwrap(graph::slice(engine.model(), positions)))
+    stages.push_back(unwrap(Engine::create(std::move(stage), engine.device())));
+  return stages;
+}
+
+const ir::Routing& routing(const Engine& engine, bool train) {
+  if (!engine.stage()) throw Failure(invalid("this is a whole model, not a stage of one"));
+  return train ? engine.stage()->train : engine.stage()->eval;
+}
+
+std::vector<std::pair<int, int>> inputs_of(const Engine& engine, bool train) {
+  std::vector<std::pair<int, int>> result;
+  for (const ir::Source& source : routing(engine, train).inputs) result.emplace_back(source.stage, source.index);
+  return result;
+}
+
+void merge(const std::filesystem::path& train, const std::filesystem::path& eval, const std::filesystem::path& out) {
+  const py::gil_scoped_release release;
+  ir::Model merged = unwrap(ir::merge_captures(unwrap(ir::read_archive(train)), unwrap(ir::read_archive(eval))));
+  unwrap(ir::write_archive(merged, out));
+}
+
+}  // namespace
+
+void bind_graph(py::module_& module) {
+  module.def("merge", [](const std::string& train, const std::string& eval, const std::string& out) {
+    merge(train, eval, out);
+  });
+  module.def("load", [](const std::string& path) { return unwrap(Engine::load(path)); });
+  py::class_<Engine>(module, "Model")
+      .def("run", &run)
+      .def("parameters", [](const Engine& engine) { return to_dict(engine.parameters()); })
+      .def("buffers", [](const Engine& engine) { return to_dict(engine.buffers()); })
+      .def("in_spec", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).in_spec; })
+      .def("out_spec", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).out_spec; })
+      .def("arg_names", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).argument_names; })
+      .def("input_info", &input_info)
+      .def("nodes", &nodes)
+      .def("cuts", &cuts)
+      .def("slice", &slice)
+      .def("save", [](const Engine& engine, const std::string& path) { unwrap(engine.save(path)); })
+      .def("to", [](const Engine& engine, const std::string& device) { return unwrap(engine.on(c10::Device(device))); })
+      .def_property_readonly("stage", [](const Engine& engine) { return engine.stage() ? engine.stage()->index : -1; })
+      .def("inputs", &inputs_of)
+      .def("consumers", [](const Engine& engine, bool train) { return routing(engine, train).consumers; })
+      .def("tied", [](const Engine& engine) {
+        return engine.stage() ? engine.stage()->tied : std::map<std::string, std::vector<std::int32_t>>();
+      });
+}
+
+}  // namespace ravnest::python

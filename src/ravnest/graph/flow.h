@@ -1,0 +1,31 @@
+// Who makes and who reads each value of a graph, and where it may be cut.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/graph/ir/graph.h"
+
+namespace ravnest::graph {
+
+struct Flow {
+  std::vector<int> defined_at;                // per value: node position; -1 for an input
+  std::vector<std::vector<int>> used_at;      // per value: node positions, ascending; nodes.size() for a graph output
+  std::vector<const ir::Input*> inputs;       // per value: the input that it is, or nullptr
+  std::vector<bool> anywhere;                 // per value: computable in any stage from constants and sizes alone
+  std::vector<bool> pure;                     // per node: writes nothing and draws no random numbers
+  // Per position p, "the cut before node p": why it is not allowed; empty where it is. A cut is refused inside the life
+  // of memory that is written in place, from its making (or first use, for a buffer) to the last write through any of
+  // its names, since the other side would not see the write.
+  std::vector<std::string> refusals;
+};
+
+// kUnsupported for operators that this build of torch does not know. The graph must outlive the result.
+Result<Flow> analyse_flow(const ir::Graph& graph);
+
+// The tensors that have to be sent over a cut before node `position`: made (or given by the user) before it and read
+// behind it. Sizes, and what needs nothing but sizes and constants, are made anew on the other side.
+std::vector<ir::ValueId> crossing(const ir::Graph& graph, const Flow& flow, int position);
+
+}  // namespace ravnest::graph

@@ -1,0 +1,45 @@
+// Whether what a caller passes is what the graph was captured for.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ravnest/graph/ir/graph.h"
+
+namespace ravnest::graph {
+
+// Checks the number, types and sizes of a run's inputs against the capture. Built once per graph.
+class InputCheck {
+ public:
+  explicit InputCheck(const ir::Graph& graph);
+
+  // Throws c10::Error with a sentence that names the argument, what it is and what it should be.
+  void operator()(std::span<const c10::IValue> inputs) const;
+
+ private:
+  struct Dimension {
+    std::int64_t size = 0;  // where it is fixed
+    int symbol = -1;        // else the symbol's number, or kDerived where it is an expression
+  };
+  struct Expected {
+    const ir::Input* input = nullptr;
+    const ir::Value* value = nullptr;
+    at::ScalarType dtype = at::kFloat;
+    std::vector<Dimension> dimensions;
+  };
+  struct Bounds {
+    std::string name;
+    std::int64_t min = 0;
+    std::int64_t max = 0;
+  };
+
+  void check_tensor(const Expected& expected, const c10::IValue& given, std::span<std::int64_t> symbols) const;
+
+  std::vector<Expected> expected_;
+  std::vector<Bounds> symbols_;
+};
+
+}  // namespace ravnest::graph

@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ravnest/base/file.h"
+#include "ravnest/base/json.h"
+#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive_layout.h"
+#include "ravnest/graph/ir/json_field.h"
+#include "ravnest/graph/ir/program.h"
+#include "ravnest/graph/ir/verify.h"
+#include "ravnest/graph/ir/zip.h"
+
+namespace ravnest::ir {
+namespace {
+
+using nlohmann::json;
+
+template <class T>
+T unwrap(Result<T> result) {
+  if (!result.ok()) throw DecodeError{result.status()};
+  return std::move(result).value();
+}
+
+class ArchiveReader {
+ public:
+  ArchiveReader(const ZipReader& zip, std::shared_ptr<const void> owner) : zip_(zip), owner_(std::move(owner)) {
+    find_root();
+  }
+
+  Model read() {
+    check_byte_order();
+    Model model;
+    model.train = program(kTrainProgram);
+    model.eval = zip_.contains(root_ + kEvalProgram) ? program(kEvalProgram) : model.train;
+    model.weights = payloads(kWeightsConfig, kWeightsFolder);
+    model.constants = payloads(kConstantsConfig, kConstantsFolder);
+    in_order_of_inputs(model.weights, model.train);
+    if (zip_.contains(root_ + kMetadata)) read_metadata(model);
+    return model;
+  }
+
+ private:
+  void find_root() {
+    const std::string suffix = std::string("/") + kTrainProgram;
+    for (const std::string& name : zip_.names()) {
+      if (name.size() > suffix.size() && name.ends_with(suffix) && name.find('/') == name.size() - suffix.size())
+        root_ = name.substr(0, name.size() - suffix.size() + 1);
+    }
+    if (root_.empty())
+      throw DecodeError{invalid("not a .pt2 archive of torch.export: it has no ", kTrainProgram,
+                                "; write one with ravnest.capture or torch.export.save")};
+  }
+
+  ByteSpan record(const std::string& name) const { return unwrap(zip_.record(root_ + name)); }
+  json document(const std::string& name) const { return unwrap(parse_json(as_string_view(record(name)), name)); }
+
+  void check_byte_order() const {
+    if (!zip_.contains(root_ + kByteOrder)) return;
+    const std::string_view order = as_string_view(record(kByteOrder));
+    if (order != "little") throw DecodeError{unsupported("byte order \"", order, "\"; only little is read")};
+  }
+
+  Graph program(const std::string& name) const { return unwrap(decode_program(document(name), name)); }
+
+  static std::int64_t fixed_size(const Size& size, const Field& where) {
+    if (size.symbolic()) where.fail("a stored tensor has a symbolic size");
+    return size.hint;
+  }
+
+  Payload payload(const std::string& name, const Field& field, const std::string& folder) {
+    if (field["use_pickle"].boolean())
+      field.refuse(text("tensor \"", name, "\" is stored as a pickle, which ravnest never runs; save it as a plain tensor"));
+    const auto meta_field = field.optional("tensor_meta");
+    if (!meta_field) field.refuse(text("\"", name, "\" is not a tensor"));
+    const TensorMeta meta = tensor_meta_from_json(*meta_field);
+    Payload payload;
+    payload.dtype = meta.dtype;
+    for (const Size& size : meta.sizes) payload.sizes.push_back(fixed_size(size, field));
+    for (const Size& stride : meta.strides) payload.strides.push_back(fixed_size(stride, field));
+    payload.storage_offset = fixed_size(meta.storage_offset, field);
+    payload.requires_grad = meta.requires_grad;
+    payload.is_parameter = field["is_param"].boolean();
+    payload.storage = storage(folder + field["path_name"].string());
+    return payload;
+  }
+
+  std::shared_ptr<const Storage> storage(const std::string& name) {
+    std::shared_ptr<const Storage>& known = storages_[name];
+    if (known == nullptr) known = std::make_shared<Storage>(Storage{owner_, record(name)});
+    return known;
+  }
+
+  NamedPayloads payloads(const std::string& config, const std::string& folder) {
+    if (!zip_.contains(root_ + config))
+      throw DecodeError{unsupported("the archive has no ", config, "; archives of torch before 2.9 are not read")};
+    const json parsed = document(config);
+    NamedPayloads result;
+    Field(parsed, config)["config"].for_each_member(
+        [&](const std::string& name, const Field& field) { result.emplace_back(name, payload(name, field, folder)); });
+    return result;
+  }
+
+  // JSON objects come sorted by name; the model's own order is that of its inputs.
+  static void in_order_of_inputs(NamedPayloads& payloads, const Graph& graph) {
+    std::map<std::string, std::size_t> rank;
+    for (const Input& input : graph.inputs) rank.emplace(input.target, rank.size());
+    const auto place = [&](const auto& entry) {
+      const auto found = rank.find(entry.first);
+      return found == rank.end() ? rank.size() : found->second;
+    };
+    std::stable_sort(payloads.begin(), payloads.end(),
+                     [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  }
+
+  void read_metadata(Model& model) const {
+    const json parsed = document(kMetadata);
+    const Field metadata(parsed, kMetadata);
+    if (metadata["format"].integer() != kMetadataFormat)
+      metadata.refuse(text("format ", metadata["format"].integer(), "; this version of ravnest reads ", kMetadataFormat));
+    read_places(metadata["train_places"], model.train);
+    read_places(metadata["eval_places"], model.eval);
+    if (const auto stage = metadata.optional("stage")) model.stage = read_stage(*stage, model);
+  }
+
+  static void read_places(const Field& field, Graph& graph) {
+    std::size_t i = 0;
+    field.for_each([&](const Field& place) {
+      if (i == graph.nodes.size()) field.fail("more places than nodes");
+      graph.nodes[i++].place = narrow(place);
+    });
+    if (i != graph.nodes.size()) field.fail("fewer places than nodes");
+  }
+
+  static std::int32_t narrow(const Field& field) {
+    const std::int64_t value = field.integer();
+    if (value < -1 || value > INT32_MAX) field.fail("the number is out of range");
+    return static_cast<std::int32_t>(value);
+  }
+
+  static Routing read_routing(const Field& field, const Graph& graph) {
+    Routing routing;
+    field["inputs"].for_each([&](const Field& source) {
+      routing.inputs.push_back({narrow(source["stage"]), narrow(source["index"])});
+    });
+    field["consumers"].for_each([&](const Field& consumers) {
+      std::vector<std::int32_t>& stages = routing.consumers.emplace_back();
+      consumers.for_each([&](const Field& stage) { stages.push_back(narrow(stage)); });
+    });
+    const auto users = std::count_if(graph.inputs.begin(), graph.inputs.end(), [](const Input& input) {
+      return input.kind == InputKind::kUser || input.kind == InputKind::kFixed;
+    });
+    if (routing.inputs.size() != static_cast<std::size_t>(users) || routing.consumers.size() != graph.outputs.size())
+      field.fail("as many routes as inputs and outputs expected");
+    return routing;
+  }
+
+  static StageInfo read_stage(const Field& field, const Model& model) {
+    StageInfo stage;
+    stage.index = narrow(field["index"]);
+    stage.count = narrow(field["count"]);
+    if (stage.index < 0 || stage.index >= stage.count) field.fail("the stage's number is not below their count");
+    stage.train = read_routing(field["train"], model.train);
+    stage.eval = read_routing(field["eval"], model.eval);
+    field["tied"].for_each_member([&](const std::string& name, const Field& stages) {
+      stages.for_each([&](const Field& each) { stage.tied[name].push_back(narrow(each)); });
+    });
+    return stage;
+  }
+
+  const ZipReader& zip_;
+  std::shared_ptr<const void> owner_;
+  std::string root_;
+  std::map<std::string, std::shared_ptr<const Storage>> storages_;
+};
+
+}  // namespace
+
+Result<Model> read_archive(ByteSpan bytes, std::shared_ptr<const void> owner, std::string_view what) {
+  const Result<ZipReader> zip = ZipReader::open(bytes);
+  if (!zip.ok()) return zip.status().with_context(what);
+  try {
+    Model model = ArchiveReader(*zip, std::move(owner)).read();
+    if (Status status = check(model); !status.ok()) return status.with_context(what);
+    return model;
+  } catch (const DecodeError& error) {
+    return error.status.with_context(what);
+  }
+}
+
+Result<Model> read_archive(const std::filesystem::path& path) {
+  Result<MappedFile> file = MappedFile::open(path);
+  if (!file.ok()) return file.status();
+  const auto owner = std::make_shared<const MappedFile>(std::move(*file));
+  return read_archive(owner->bytes(), owner, path.string());
+}
+
+}  // namespace ravnest::ir

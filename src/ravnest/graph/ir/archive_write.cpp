@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <map>
+
+#include "ravnest/base/file.h"
+#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive_layout.h"
+#include "ravnest/graph/ir/program.h"
+#include "ravnest/graph/ir/sample_inputs.h"
+#include "ravnest/graph/ir/verify.h"
+#include "ravnest/graph/ir/zip.h"
+
+namespace ravnest::ir {
+namespace {
+
+using nlohmann::json;
+
+bool is_contiguous(const Payload& payload) {
+  std::int64_t expected = 1;
+  for (std::size_t i = payload.sizes.size(); i-- > 0;) {
+    if (payload.sizes[i] != 1 && payload.strides[i] != expected) return false;
+    expected *= payload.sizes[i];
+  }
+  return true;
+}
+
+json payload_to_json(const Payload& payload, const std::string& file, std::int64_t storage_offset) {
+  TensorMeta meta;
+  meta.dtype = payload.dtype;
+  for (const std::int64_t size : payload.sizes) meta.sizes.push_back({size, ""});
+  for (const std::int64_t stride : payload.strides) meta.strides.push_back({stride, ""});
+  meta.storage_offset = {storage_offset, ""};
+  meta.requires_grad = payload.requires_grad;
+  return {{"path_name", file},
+          {"is_param", payload.is_parameter},
+          {"use_pickle", false},
+          {"tensor_meta", tensor_meta_to_json(meta)}};
+}
+
+// Writes each storage once, and the config that says which window of it each name is. A tensor that is alone on a
+// larger storage is written without the rest of it.
+Status write_payloads(ZipWriter& zip, const std::string& root, const NamedPayloads& payloads,
+                      const std::string& folder, const std::string& prefix, const std::string& config) {
+  std::map<const Storage*, std::vector<const Payload*>> users;
+  for (const auto& [name, payload] : payloads) users[payload.storage.get()].push_back(&payload);
+  std::map<const Storage*, std::string> files;
+  json entries = json::object();
+  for (const auto& [name, payload] : payloads) {
+    const Storage* storage = payload.storage.get();
+    const std::vector<const Payload*>& sharing = users[storage];
+    const bool alone = std::all_of(sharing.begin(), sharing.end(),
+                                   [&, &own = payload](const Payload* other) { return same_tensor(*other, own); });
+    const bool windowed = alone && is_contiguous(payload);
+    std::string& file = files[storage];
+    if (file.empty() || element_count(payload) == 0) {
+      file = prefix + std::to_string(entries.size());
+      ByteSpan bytes = storage->bytes;
+      if (windowed)
+        bytes = bytes.subspan(payload.storage_offset * item_size(payload.dtype),
+                              element_count(payload) * item_size(payload.dtype));
+      if (Status status = zip.add(root + folder + file, bytes); !status.ok()) return status;
+    }
+    entries[name] = payload_to_json(payload, file, windowed ? 0 : payload.storage_offset);
+  }
+  return zip.add(root + config, json{{"config", std::move(entries)}}.dump());
+}
+
+json places(const Graph& graph) {
+  json list = json::array();
+  for (const Node& node : graph.nodes) list.push_back(node.place);
+  return list;
+}
+
+json routing_to_json(const Routing& routing) {
+  json inputs = json::array();
+  for (const Source& source : routing.inputs) inputs.push_back({{"stage", source.stage}, {"index", source.index}});
+  return {{"inputs", std::move(inputs)}, {"consumers", routing.consumers}};
+}
+
+json metadata(const Model& model) {
+  json result = {{"format", kMetadataFormat},
+                 {"train_places", places(model.train)},
+                 {"eval_places", places(model.eval)},
+                 {"stage", nullptr}};
+  if (model.stage) {
+    result["stage"] = {{"index", model.stage->index},
+                       {"count", model.stage->count},
+                       {"train", routing_to_json(model.stage->train)},
+                       {"eval", routing_to_json(model.stage->eval)},
+                       {"tied", model.stage->tied}};
+  }
+  return result;
+}
+
+Status write_records(ZipWriter& zip, const Model& model, const std::string& root) {
+  Status status = write_payloads(zip, root, model.weights, kWeightsFolder, "weight_", kWeightsConfig);
+  if (!status.ok()) return status;
+  status = write_payloads(zip, root, model.constants, kConstantsFolder, "tensor_", kConstantsConfig);
+  if (!status.ok()) return status;
+  const Result<std::vector<std::byte>> samples = sample_inputs(model.train);
+  if (!samples.ok()) return samples.status();
+  if (status = zip.add(root + kSampleInputs, ByteSpan(*samples)); !status.ok()) return status;
+  const std::pair<std::string, std::string> texts[] = {{kTrainProgram, encode_program(model.train).dump()},
+                                                       {kEvalProgram, encode_program(model.eval).dump()},
+                                                       {kMetadata, metadata(model).dump()},
+                                                       {"archive_format", "pt2"},
+                                                       {"archive_version", "0"},
+                                                       {".data/version", "3\n"},
+                                                       {kByteOrder, "little"}};
+  for (const auto& [name, contents] : texts) {
+    if (status = zip.add(root + name, contents); !status.ok()) return status;
+  }
+  return zip.finish();
+}
+
+}  // namespace
+
+Status write_archive(const Model& model, const std::filesystem::path& path) {
+  if (Status status = check(model); !status.ok()) return status.with_context(path.string());
+  Result<AtomicFile> file = AtomicFile::create(path);
+  if (!file.ok()) return file.status();
+  ZipWriter zip([&](ByteSpan bytes) { return file->append(bytes); });
+  const std::string stem = path.stem().string();
+  if (Status status = write_records(zip, model, (stem.empty() ? "model" : stem) + "/"); !status.ok())
+    return status.with_context(path.string());
+  return file->commit();
+}
+
+}  // namespace ravnest::ir

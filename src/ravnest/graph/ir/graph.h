@@ -1,0 +1,169 @@
+// A captured model as plain data: what a `.pt2` archive says, with names resolved to indices and nothing of torch.
+//
+// A Graph is a list of operator calls in execution order over numbered values. Parameters, buffers and constants are
+// inputs like the user's own; their tensors live beside the graph, in Model, so that one set of weights serves the
+// training graph and the eval graph. Plain structs: whoever changes one keeps it well formed (`check` in verify.h).
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ravnest/graph/ir/dtype.h"
+
+namespace ravnest::ir {
+
+using ValueId = std::int32_t;
+
+struct Ref {
+  ValueId value = -1;
+  bool operator==(const Ref&) const = default;
+};
+
+// A size: a number, or an expression over the symbols of the graph's inputs with its value at capture as the hint.
+struct Size {
+  std::int64_t hint = 0;
+  std::string expression;  // empty: `hint` is the size
+  bool symbolic() const { return !expression.empty(); }
+  bool operator==(const Size&) const = default;
+};
+
+struct TensorMeta {
+  DType dtype = DType::kFloat32;
+  std::vector<Size> sizes;
+  std::vector<Size> strides;
+  Size storage_offset;
+  bool requires_grad = false;
+  Device device;
+};
+
+enum class ValueKind : std::uint8_t { kTensor, kSymInt, kSymFloat, kSymBool };
+
+struct Value {
+  std::string name;
+  ValueKind kind = ValueKind::kTensor;
+  TensorMeta tensor;                 // kTensor
+  std::string expression;            // the others
+  std::optional<double> hint = {};   // the others: value at capture
+};
+
+struct None {
+  bool operator==(const None&) const = default;
+};
+using IntOrRef = std::variant<std::int64_t, Ref>;
+
+using Argument = std::variant<None, Ref, bool, std::int64_t, double, std::complex<double>, std::string, DType,
+                              MemoryFormat, StridedLayout, Device, std::vector<bool>, std::vector<std::int64_t>,
+                              std::vector<double>, std::vector<std::string>, std::vector<IntOrRef>, std::vector<Ref>,
+                              std::vector<std::optional<Ref>>>;
+
+struct NamedArgument {
+  std::string name;
+  Argument value;
+  bool keyword = false;
+};
+
+struct Node {
+  std::string name;
+  std::string target;  // "torch.ops.aten.linear.default", "_operator.mul"
+  std::vector<NamedArgument> inputs;
+  std::vector<Argument> outputs;  // Ref, list of Ref, or anything else for what the call returns and nobody reads
+  std::string module_stack;       // torch's nn_module_stack text; may be empty
+  // The operator's number in the whole model. Stages keep it: random numbers are keyed by it, so that a model gives
+  // the same ones however it is cut.
+  std::int32_t place = 0;
+};
+
+// "encoder.layers.0.fc": the innermost module that a node was recorded in; "" for the model itself.
+std::string module_path(const Node& node);
+
+enum class InputKind : std::uint8_t { kParameter, kBuffer, kConstant, kUser, kFixed };
+
+struct Input {
+  InputKind kind = InputKind::kUser;
+  ValueId value = -1;      // all but kFixed
+  std::string target;      // kParameter, kBuffer, kConstant: the tensor's name in Model; kFixed: the argument's name
+  bool persistent = true;  // kBuffer: part of the state dict
+  Argument fixed;          // kFixed: the number, string, bool or None that capture was given and baked in
+};
+
+struct Range {
+  std::optional<std::int64_t> min;
+  std::optional<std::int64_t> max;
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<Input> inputs;  // parameters, buffers, constants, then the user's, in the order of the call
+  std::vector<Argument> outputs;
+  std::string in_spec;   // pytree of (args, kwargs), as torch writes it
+  std::string out_spec;  // pytree of what the model returns
+  std::string namedtuple_fields = "{}";  // JSON: what torch needs to rebuild named tuples of the specs
+  std::vector<std::string> argument_names;
+  std::map<std::string, Range> ranges;  // of the symbols
+};
+
+// Bytes that some owner keeps alive: a mapped file, a tensor.
+struct Storage {
+  std::shared_ptr<const void> owner;
+  std::span<const std::byte> bytes;
+};
+
+// A stored tensor: a strided window on a storage. Payloads that share a storage object share memory (tied weights).
+struct Payload {
+  DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+  std::int64_t storage_offset = 0;
+  bool requires_grad = false;
+  bool is_parameter = false;
+  std::shared_ptr<const Storage> storage;
+};
+
+std::int64_t element_count(const Payload& payload);
+// True for two names of one tensor. Empty tensors are never tied: they have no memory to share.
+bool same_tensor(const Payload& a, const Payload& b);
+
+using NamedPayloads = std::vector<std::pair<std::string, Payload>>;
+
+// Where a stage's input comes from: output `index` of stage `stage`, or the model's own input where `stage` is -1.
+struct Source {
+  std::int32_t stage = -1;
+  std::int32_t index = 0;
+  bool operator==(const Source&) const = default;
+};
+
+struct Routing {
+  std::vector<Source> inputs;                        // per user input
+  std::vector<std::vector<std::int32_t>> consumers;  // per output: the stages that read it
+};
+
+// What a stage's archive knows of the chain that it belongs to.
+struct StageInfo {
+  std::int32_t index = 0;
+  std::int32_t count = 1;
+  Routing train;
+  Routing eval;
+  std::map<std::string, std::vector<std::int32_t>> tied;  // weight -> the stages that use it, where more than one do
+};
+
+struct Model {
+  Graph train;
+  Graph eval;
+  NamedPayloads weights;    // parameters and persistent buffers, in the order of the state dict
+  NamedPayloads constants;  // tensor constants and buffers that are not part of the state dict
+  std::optional<StageInfo> stage;
+};
+
+const Payload* find_payload(const Model& model, const std::string& name, InputKind kind, bool persistent);
+
+}  // namespace ravnest::ir

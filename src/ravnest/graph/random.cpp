@@ -1,0 +1,46 @@
+#include "ravnest/graph/random.h"
+
+#include <ATen/Context.h>
+
+#include <mutex>
+
+namespace ravnest::graph {
+namespace {
+
+// The finaliser of SplitMix64: every bit of the input reaches every bit of the output.
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+KeyedGenerator::KeyedGenerator(c10::Device device, RandomKey key)
+    : generator_(at::globalContext().defaultGenerator(device)), key_(key) {
+  const std::lock_guard<std::mutex> lock(generator_.mutex());
+  saved_ = generator_.clone();
+}
+
+KeyedGenerator::~KeyedGenerator() {
+  const std::lock_guard<std::mutex> lock(generator_.mutex());
+  if (generator_.device().is_cpu()) {  // without a tensor in between: this runs once per step
+    auto* generator = generator_.get<at::CPUGeneratorImpl>();
+    auto* saved = saved_.get<at::CPUGeneratorImpl>();
+    generator->set_engine(saved->engine());
+    generator->set_next_float_normal_sample(saved->next_float_normal_sample());
+    generator->set_next_double_normal_sample(saved->next_double_normal_sample());
+  } else {
+    generator_.set_current_seed(saved_.current_seed());
+    generator_.set_offset(saved_.get_offset());
+  }
+}
+
+void KeyedGenerator::seed_for(std::int32_t place) {
+  const std::uint64_t key = mix(mix(mix(key_.seed) ^ key_.step) ^ static_cast<std::uint64_t>(place));
+  const std::lock_guard<std::mutex> lock(generator_.mutex());
+  generator_.set_current_seed(key);
+}
+
+}  // namespace ravnest::graph

@@ -1,0 +1,40 @@
+// Random numbers that belong to the operator: keyed by (seed, step, the operator's place in the whole model).
+//
+// However the model is cut, and whenever a pass is run again, an operator draws the same numbers. Kernels take theirs
+// from the process's default generator, which is therefore seeded anew before each random operator; the generator's
+// own state is put back in the end, so that others who draw from it see nothing of this.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace ravnest::graph {
+
+struct RandomKey {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+};
+
+// Owns the default generator of one device for the length of a run. The generator is the process's: only one thread
+// at a time may run random operators.
+class KeyedGenerator {
+ public:
+  KeyedGenerator(c10::Device device, RandomKey key);
+  ~KeyedGenerator();
+  KeyedGenerator(const KeyedGenerator&) = delete;
+  KeyedGenerator& operator=(const KeyedGenerator&) = delete;
+
+  // To be called before the operator at `place` runs.
+  void seed_for(std::int32_t place);
+
+ private:
+  at::Generator generator_;
+  RandomKey key_;
+  at::Generator saved_;
+};
+
+}  // namespace ravnest::graph

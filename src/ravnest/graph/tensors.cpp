@@ -1,0 +1,106 @@
+#include "ravnest/graph/tensors.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace ravnest::graph {
+
+at::ScalarType to_torch(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::kUInt8: return at::kByte;
+    case ir::DType::kInt8: return at::kChar;
+    case ir::DType::kInt16: return at::kShort;
+    case ir::DType::kInt32: return at::kInt;
+    case ir::DType::kInt64: return at::kLong;
+    case ir::DType::kFloat16: return at::kHalf;
+    case ir::DType::kFloat32: return at::kFloat;
+    case ir::DType::kFloat64: return at::kDouble;
+    case ir::DType::kComplex32: return at::kComplexHalf;
+    case ir::DType::kComplex64: return at::kComplexFloat;
+    case ir::DType::kComplex128: return at::kComplexDouble;
+    case ir::DType::kBool: return at::kBool;
+    case ir::DType::kBFloat16: return at::kBFloat16;
+    case ir::DType::kUInt16: return at::kUInt16;
+    case ir::DType::kFloat8E4M3FN: return at::kFloat8_e4m3fn;
+    case ir::DType::kFloat8E5M2: return at::kFloat8_e5m2;
+    case ir::DType::kFloat8E4M3FNUZ: return at::kFloat8_e4m3fnuz;
+    case ir::DType::kFloat8E5M2FNUZ: return at::kFloat8_e5m2fnuz;
+    case ir::DType::kFloat8E8M0FNU: return at::kFloat8_e8m0fnu;
+    case ir::DType::kUInt32: return at::kUInt32;
+    case ir::DType::kUInt64: return at::kUInt64;
+  }
+  TORCH_CHECK(false, "unknown element type");
+}
+
+ir::DType from_torch(at::ScalarType dtype) {
+  for (int i = 0; i <= static_cast<int>(ir::DType::kUInt64); ++i) {
+    if (to_torch(static_cast<ir::DType>(i)) == dtype) return static_cast<ir::DType>(i);
+  }
+  TORCH_CHECK(false, "element type ", dtype, " cannot be stored in an archive");
+}
+
+at::MemoryFormat to_torch(ir::MemoryFormat format) {
+  switch (format) {
+    case ir::MemoryFormat::kContiguous: return at::MemoryFormat::Contiguous;
+    case ir::MemoryFormat::kChannelsLast: return at::MemoryFormat::ChannelsLast;
+    case ir::MemoryFormat::kChannelsLast3d: return at::MemoryFormat::ChannelsLast3d;
+    case ir::MemoryFormat::kPreserve: return at::MemoryFormat::Preserve;
+  }
+  TORCH_CHECK(false, "unknown memory format");
+}
+
+namespace {
+
+at::Tensor copy_of_storage(const ir::Payload& payload, c10::Device device) {
+  const auto elements =
+      static_cast<std::int64_t>(payload.storage->bytes.size() / ir::item_size(payload.dtype));
+  at::Tensor flat = at::empty({elements}, at::TensorOptions().dtype(to_torch(payload.dtype)));
+  if (elements > 0) std::memcpy(flat.data_ptr(), payload.storage->bytes.data(), flat.nbytes());
+  return device.is_cpu() ? flat : flat.to(device);
+}
+
+}  // namespace
+
+std::vector<at::Tensor> materialize(const ir::NamedPayloads& payloads, c10::Device device) {
+  std::map<std::pair<const ir::Storage*, ir::DType>, at::Tensor> storages;
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, payload] : payloads) {
+    const auto twin = std::find_if(payloads.begin(), payloads.begin() + static_cast<std::ptrdiff_t>(tensors.size()),
+                                   [&, &own = payload](const auto& earlier) { return ir::same_tensor(earlier.second, own); });
+    if (twin != payloads.begin() + static_cast<std::ptrdiff_t>(tensors.size())) {
+      tensors.push_back(tensors[static_cast<std::size_t>(twin - payloads.begin())]);
+      continue;
+    }
+    at::Tensor& flat = storages[{payload.storage.get(), payload.dtype}];
+    if (!flat.defined()) flat = copy_of_storage(payload, device);
+    at::Tensor tensor = at::empty({0}, flat.options());
+    tensor.set_(flat.storage(), payload.storage_offset, payload.sizes, payload.strides);
+    tensor.set_requires_grad(payload.requires_grad);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+std::vector<ir::Payload> to_payloads(std::span<const at::Tensor> tensors) {
+  std::map<const void*, at::Tensor> hosts;  // by tensor, so that names of one tensor stay names of one
+  std::map<const void*, std::shared_ptr<const ir::Storage>> storages;
+  std::vector<ir::Payload> payloads;
+  for (const at::Tensor& tensor : tensors) {
+    at::Tensor& host = hosts[tensor.unsafeGetTensorImpl()];
+    if (!host.defined()) host = tensor.detach().cpu();
+    std::shared_ptr<const ir::Storage>& storage = storages[host.storage().unsafeGetStorageImpl()];
+    if (storage == nullptr) {
+      const auto* data = static_cast<const std::byte*>(host.storage().data());
+      storage = std::make_shared<ir::Storage>(
+          ir::Storage{std::make_shared<at::Tensor>(host), {data, host.storage().nbytes()}});
+    }
+    payloads.push_back({from_torch(host.scalar_type()), host.sizes().vec(), host.strides().vec(),
+                        host.storage_offset(), tensor.requires_grad(), false, storage});
+  }
+  return payloads;
+}
+
+}  // namespace ravnest::graph
