@@ -9,13 +9,16 @@ from dataclasses import dataclass
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
 
 from . import _core
 from .batches import Batch, at_least_two
 from .errors import CaptureError
 from .export import export_graph
 from .graph import load
+from .modes import one_mode_warning
 from .regions import inline_grad_regions
+from .torchscript import mirror
 from .verify import module_pass, require_equal, untouched
 
 # TorchScript fuses and reorders, so the last bits of a scripted or traced module are not those of its operators.
@@ -33,8 +36,9 @@ def capture(model, example_args=(), example_kwargs=None, path: str = "model.pt2"
     graph the model after `eval()`. Submodules that stand in eval mode inside a model in training mode (frozen batch
     norm) stay so. The model itself, its gradients and torch's random state are left as they were.
 
-    Three kinds of models have one mode only, and then both graphs do the same, with a warning where that shows: an
-    ExportedProgram and a traced TorchScript module carry the mode they were made in. A scripted module has both.
+    An ExportedProgram and a traced TorchScript module carry the one mode that they were made in: both graphs are then
+    the same, with a warning where that shows. An ExportedProgram also keeps the sizes that it was exported with. The
+    numbers of a TorchScript module are compared to within rounding, as TorchScript fuses and reorders operators.
 
     Before the file appears at `path`, it is read back and one training pass and one eval pass of it are compared with
     the model's own, at the example's batch size and at another: outputs, all gradients and buffers must be equal.
@@ -46,9 +50,14 @@ def capture(model, example_args=(), example_kwargs=None, path: str = "model.pt2"
     devices = range(torch.cuda.device_count())
     with torch.random.fork_rng(devices), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r".*torch\.jit.*", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
         # nn.LSTM and its like put their own weights back after the export; nothing of the model is lost by it.
         warnings.filterwarnings("ignore", message=r"The tensor attributes? .*_flat_weights")
         source = _source(model, args, kwargs)
+        if isinstance(model, ExportedProgram | torch.jit.ScriptModule):
+            message = one_mode_warning(source.train, source.eval)
+            if message:
+                warnings.warn(message, stacklevel=2)
         folder = os.path.dirname(os.path.abspath(path))
         with tempfile.TemporaryDirectory(prefix=".capture-", dir=folder) as scratch:
             written = os.path.join(scratch, os.path.basename(path))
@@ -100,27 +109,30 @@ def _example(model, example_args, example_kwargs):
 def _source(model, args, kwargs) -> Source:
     if isinstance(model, ExportedProgram):
         return _program_source(model, args, kwargs)
-    if isinstance(model, torch.jit.ScriptModule):
-        from .torchscript import mirror
-
-        module, tolerance = mirror(model), _SCRIPT_TOLERANCE
-    elif isinstance(model, torch.nn.Module):
-        module, tolerance = getattr(model, "_orig_mod", model), 0.0
-    else:
+    if not isinstance(model, torch.nn.Module):
         raise TypeError(f"capture takes an nn.Module, a TorchScript module or an ExportedProgram, not {type(model)}")
+    scripted = isinstance(model, torch.jit.ScriptModule)
+    module = getattr(model, "_orig_mod", model) if not scripted else model
     with contextlib.suppress(Exception):
         # Where a copy cannot be had (old weight_norm keeps a computed tensor), the model itself is used and put back.
         module = copy.deepcopy(module)
-    with untouched(module):
-        _set_mode(module, True)
-        train = export_graph(module, args, kwargs)
-    with untouched(module):
-        _set_mode(module, False)
-        eval_ = export_graph(module, args, kwargs)
-    return Source(module, train, eval_, args, kwargs, tolerance)
+    programs = []
+    for train in (True, False):
+        with untouched(module):
+            _set_mode(module, train)
+            programs.append(export_graph(mirror(module) if scripted else module, args, kwargs))
+    return Source(module, *programs, args, kwargs, tolerance=_SCRIPT_TOLERANCE if scripted else 0.0)
 
 
 def _program_source(program, args, kwargs):
+    if any(
+        spec.kind not in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
+        for spec in program.graph_signature.output_specs
+    ):
+        raise CaptureError(
+            "the ExportedProgram has been through run_decompositions, which turns in-place writes into results: such a "
+            "graph cannot train. Pass it as torch.export.export returned it"
+        )
     program = copy.deepcopy(program)
     inline_grad_regions(program)
     return Source(program.module(), program, program, args, kwargs, one_mode=True)
@@ -155,18 +167,18 @@ def _check(source, written):
             where = f"on the example in {mode} mode"
             require_equal(graph, module, source.args, source.kwargs, train, where, source.tolerance)
             batch = Batch(program, source.args, source.kwargs)
-            _check_batch_is_open(batch, module, mode)
+            _check_batch_is_open(batch, module)
             other = batch.resized()
             if other is not None and _runs(module, *other):
                 where = f"in {mode} mode at another batch size than the example's {batch.size}"
                 require_equal(graph, module, *other, train, where, source.tolerance)
 
 
-def _check_batch_is_open(batch, module, mode):
+def _check_batch_is_open(batch, module):
     fixed = batch.fixed_inputs()
     if not fixed:
         return
-    what = f"the graph ({mode} mode) takes {', '.join(fixed)} with size {batch.size} in dimension 0 only"
+    what = f"the graph takes {', '.join(fixed)} with size {batch.size} in dimension 0 only"
     if _runs(module, *batch.enlarged()):
         raise CaptureError(
             f"{what}, while the model itself runs with {batch.size + 1}: its code turns that size into a constant. Use "

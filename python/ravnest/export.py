@@ -39,6 +39,8 @@ def export_graph(module: torch.nn.Module, args: tuple, kwargs: dict) -> Exported
     for shapes in (open_everywhere, open_batch):
         try:
             program = _export(module, args, kwargs, tensors, shapes)
+        except CaptureError:
+            raise
         except Exception as error:
             if is_data_dependent(error):
                 raise _data_dependent(error) from error
@@ -87,6 +89,9 @@ def is_data_dependent(error: BaseException) -> bool:
 
 def user_frame(error: BaseException) -> str:
     """Where in the model's own code the error arose, as ' (file.py, line 12, in forward: `code`)', or ''."""
+    script = getattr(error, "script_location", None)
+    if script is not None:
+        return f" ({script})"
     found = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if not frame.f_code.co_filename.startswith(_OWN_FOLDERS) and not frame.f_code.co_filename.startswith("<"):

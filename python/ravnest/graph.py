@@ -15,7 +15,7 @@ def load(path: str) -> "Graph":
     Raises a RuntimeError that names the file and what is wrong with it; nothing in the file is ever unpickled.
     """
     core = _load(str(path))
-    return Stage(core) if core.stage >= 0 else Graph(core)
+    return Stage(core) if getattr(core, "stage", -1) >= 0 else Graph(core)
 
 
 class Graph:

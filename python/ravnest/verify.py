@@ -7,6 +7,7 @@ side effects in Python): this is where they are found.
 """
 
 import contextlib
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -16,7 +17,7 @@ from .errors import CaptureError
 from .graph import Graph
 
 _SEED = 20
-_LOOSE = 1e-4  # No own noise of a model excuses a relative difference above this.
+_LOOSE = 1e-4  # No noise of the model's own excuses a relative difference above this.
 
 
 @dataclass
@@ -35,14 +36,16 @@ def untouched(module: torch.nn.Module):
     flags = [(part, part.training) for part in module.modules()]
     tensors = [*module.parameters(), *module.buffers()]
     kept = [(tensor, tensor.detach().clone()) for tensor in tensors]
-    holders = [(part, dict(part._buffers)) for part in module.modules()]
+    holders = [(part, dict(part._buffers.items())) for part in module.modules()]
     try:
         yield
     finally:
         for part, training in flags:
             part.training = training
         for part, buffers in holders:
-            part._buffers.update(buffers)
+            for name, buffer in buffers.items():
+                if part._buffers[name] is not buffer:
+                    setattr(part, name, buffer)
         with torch.no_grad():
             for tensor, value in kept:
                 if tensor.numel() and not torch.equal(tensor, value):
@@ -54,7 +57,15 @@ def module_pass(module: torch.nn.Module, args: tuple, kwargs: dict, train: bool,
     with untouched(module):
         parameters = dict(module.named_parameters(remove_duplicate=False))
         result = _pass(module, parameters, args, kwargs, train, input_grads)
-        result.buffers = _copies(dict(module.named_buffers(remove_duplicate=False)))
+        buffers = dict(module.named_buffers(remove_duplicate=False))
+        result.buffers = _copies(buffers)
+        for name, buffer in buffers.items():
+            if buffer.requires_grad:
+                raise CaptureError(
+                    f"the model leaves its buffer {name} with a gradient that reaches into the step just done, so its "
+                    "next step would fail. Write it under torch.no_grad() or from a detached tensor; torch.jit.trace "
+                    "drops no_grad blocks: script the model or capture the nn.Module"
+                )
     return result
 
 
@@ -129,12 +140,15 @@ def require_equal(
 ) -> None:
     """CaptureError where one pass of the graph differs from the model's own; `where` ends the sentence.
 
-    `tolerance` is relative to the largest value of what is compared. Where the model's own two runs differ (some
-    operators add in no fixed order), four times that difference is allowed too.
+    `tolerance` is relative to the largest value among all outputs, gradients or buffers: a gradient that is zero but
+    for rounding has no size of its own. Where the model's own two runs differ (some operators add in no fixed order),
+    four times that difference is allowed too.
     """
     input_grads = train
     try:
         own = module_pass(module, args, kwargs, train, input_grads)
+    except CaptureError:
+        raise
     except RuntimeError:
         input_grads = False  # It writes into its input, which a leaf with gradient does not allow.
         try:
@@ -151,56 +165,55 @@ def require_equal(
         if ours.keys() != theirs.keys():
             odd = ", ".join(sorted(ours.keys() ^ theirs.keys()))
             raise CaptureError(f"the captured graph and the model do not have the same {kind} {where}: {odd}")
+        scale = max((_largest(value) for value in theirs.values()), default=0.0)
         for name, theirs_value in theirs.items():
-            difference, relative = _difference(ours[name], theirs_value)
-            if relative <= tolerance:
+            difference = _difference(ours[name], theirs_value)
+            if difference <= tolerance * scale:
                 continue
             if noise is None:
                 noise = module_pass(module, args, kwargs, train, input_grads)
-            own_relative = _difference(getattr(noise, kind)[name], theirs_value)[1]
-            if relative > min(4 * own_relative, _LOOSE):
-                raise CaptureError(_sentence(kind, name, difference, relative, own_relative, own, where))
+            own_difference = _difference(getattr(noise, kind)[name], theirs_value)
+            if difference > min(4 * own_difference, _LOOSE * scale):
+                largest = _largest(theirs_value)
+                raise CaptureError(_sentence(kind, name, difference, largest, own_difference, own, where))
 
 
-def _difference(ours, theirs) -> tuple[float, float]:
-    """Largest absolute difference, and that relative to the largest value; infinite where they cannot be compared."""
+def _difference(ours, theirs) -> float:
+    """The largest absolute difference; infinite where the two cannot be compared."""
+    if ours is None and isinstance(theirs, torch.Tensor):
+        ours = torch.zeros_like(theirs)
+    if theirs is None and isinstance(ours, torch.Tensor):
+        theirs = torch.zeros_like(ours)
     if not isinstance(theirs, torch.Tensor) or not isinstance(ours, torch.Tensor):
-        if ours is None and isinstance(theirs, torch.Tensor):
-            ours = torch.zeros_like(theirs)
-        elif theirs is None and isinstance(ours, torch.Tensor):
-            theirs = torch.zeros_like(ours)
-        else:
-            return (0.0, 0.0) if type(ours) is type(theirs) and ours == theirs else (float("inf"), float("inf"))
+        return 0.0 if type(ours) is type(theirs) and ours == theirs else math.inf
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-        return float("inf"), float("inf")
-    equal = ours == theirs
-    if theirs.is_floating_point() or theirs.is_complex():
-        equal |= ours.isnan() & theirs.isnan()
+        return math.inf
+    equal = (ours == theirs) | ((ours != ours) & (theirs != theirs))
     if bool(equal.all()):
-        return 0.0, 0.0
-    if theirs.dtype == torch.bool:
-        return 1.0, 1.0
-    kind = torch.complex128 if theirs.is_complex() else torch.float64
-    ours, theirs = ours.to(kind), theirs.to(kind)
-    difference = float((ours - theirs).abs().where(~equal, 0).max())
-    if difference != difference:
-        return float("inf"), float("inf")
-    largest = float(theirs.abs().max())
-    return difference, difference / largest if largest > 0 else float("inf")
+        return 0.0
+    wide = torch.complex128 if theirs.is_complex() else torch.float64
+    difference = float((ours.to(wide) - theirs.to(wide)).abs().where(~equal, 0).max())
+    return difference if math.isfinite(difference) else math.inf
 
 
-def _sentence(kind, name, difference, relative, own_relative, own, where):
+def _largest(value) -> float:
+    if not isinstance(value, torch.Tensor) or not value.numel():
+        return 0.0
+    return float(value.detach().abs().max()) if value.dtype != torch.bool else 1.0
+
+
+def _sentence(kind, name, difference, largest, own_difference, own, where):
     what = {"outputs": name, "gradients": f"the gradient of {name}", "buffers": f"the buffer {name}"}[kind]
     sentence = f"{what} of the captured graph differs from the model's own {where} by {difference:.3g}"
-    if relative != float("inf"):
-        sentence += f" ({relative:.1%} of its largest value)"
+    if largest > 0 and math.isfinite(difference):
+        sentence += f" (its largest value is {largest:.3g})"
     if kind == "gradients" and own.functions:
         names = ", ".join(sorted(own.functions))
         return (
             f"{sentence}. The model uses the custom autograd.Function {names}, whose backward torch.export drops; "
             "write it with ordinary operators, or register it as an operator of its own"
         )
-    if own_relative > 0:
+    if own_difference > 0:
         return (
             f"{sentence}, and two runs of the model from one seed differ too: it draws random numbers from a "
             "generator other than torch's, or keeps state in Python"
