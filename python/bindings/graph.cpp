@@ -167,7 +167,7 @@ void bind_graph(py::module_& module) {
       .def("cuts", &cuts)
       .def("slice", &slice)
       .def("save", [](const Engine& engine, const std::string& path) { unwrap(engine.save(path)); })
-      .def("to", [](const Engine& engine, const std::string& device) { return unwrap(engine.on(c10::Device(device))); })
+      .def("to", [](Engine& engine, const std::string& device) { engine = unwrap(engine.on(c10::Device(device))); })
       .def_property_readonly("stage", [](const Engine& engine) { return engine.stage() ? engine.stage()->index : -1; })
       .def("inputs", &inputs_of)
       .def("consumers", [](const Engine& engine, bool train) { return routing(engine, train).consumers; })

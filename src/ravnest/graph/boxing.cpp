@@ -28,6 +28,8 @@ class Boxer {
 
   Result<IValue> operator()(ir::None) const { return IValue(); }
   Result<IValue> operator()(bool value) const {
+    // Captured on a machine without cuDNN, the flag would keep a GPU from using its own.
+    if (declared_.name() == "cudnn_enabled" && device_.is_cuda()) return IValue(true);
     if (kind_ == TypeKind::FloatType) return IValue(value ? 1.0 : 0.0);
     if (is_whole(kind_)) return IValue(static_cast<std::int64_t>(value));
     return scalar(IValue(value));

@@ -14,7 +14,8 @@ namespace ravnest::graph {
 c10::TypePtr plain_type(const c10::Argument& declared);
 
 // A constant as the schema's type asks: an int for a float becomes a float, a number for a tensor a wrapped 0-d tensor,
-// one number for a list as many as the list wants. Device arguments become `device`. `argument` names no values.
+// one number for a list as many as the list wants. Device arguments become `device`,
+// and cuDNN is allowed where that is a GPU. `argument` names no values.
 Result<c10::IValue> box_constant(const ir::Argument& argument, const c10::Argument& declared, c10::Device device);
 
 // A number as the tensor that Python's arithmetic would make of it: 0-d, and weak in type promotion.

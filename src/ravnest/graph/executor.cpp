@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ravnest/graph/boxing.h"
+#include "ravnest/graph/dropout.h"
 #include "ravnest/graph/input_check.h"
 #include "ravnest/graph/instruction.h"
 
@@ -19,7 +20,6 @@ struct Executor::Plan {
   std::vector<Instruction> instructions;
   std::vector<std::int32_t> input_registers;  // per user input; -1: fixed, not read
   c10::Device device;
-  bool random = false;
 };
 
 namespace {
@@ -114,6 +114,15 @@ void check_batch(const IValue& input) {
               tensor.sizes(), "; drop the last, short batch or use larger ones");
 }
 
+bool drop_out(const RandomKey& key, const Instruction& instruction, torch::jit::Stack& stack) {
+  const at::Tensor& input = stack[0].toTensor();
+  if (!input.is_cpu() || !input.is_floating_point()) return false;
+  at::Tensor output = keyed_dropout(input, stack[1].toDouble(), operator_key(key, instruction.node->place));
+  stack.clear();
+  stack.emplace_back(std::move(output));
+  return true;
+}
+
 void call(const Instruction& instruction, torch::jit::Stack& stack) {
   if (instruction.size_operator != nullptr) {
     IValue result = instruction.size_operator->call(stack);
@@ -158,8 +167,6 @@ Result<Executor> Executor::compile(std::shared_ptr<const ir::Graph> graph,
   if (!instructions.ok()) return instructions.status();
   auto plan = std::unique_ptr<Plan>(new Plan{graph, tensor_names.size(), std::move(tensors), InputCheck(*graph),
                                              std::move(*instructions), std::move(input_registers), device});
-  plan->random = std::any_of(plan->instructions.begin(), plan->instructions.end(),
-                             [](const Instruction& instruction) { return instruction.random; });
   return Executor(std::move(plan));
 }
 
@@ -175,15 +182,17 @@ std::vector<IValue> Executor::run(std::span<const at::Tensor> tensors, std::vect
   }
   inputs.clear();
   std::optional<KeyedGenerator> generator;
-  if (plan.random && options.random) generator.emplace(plan.device, *options.random);
+  if (options.random) generator.emplace(plan.device, *options.random);
 
   Run run(tensors, frame);
   for (const Instruction& instruction : plan.instructions) {
     try {
       for (const Operand& operand : instruction.operands) run.push(operand);
-      if (instruction.random && generator) generator->seed_for(instruction.node->place);
       if (options.observer != nullptr) options.observer->before(*instruction.node, run.stack());
-      call(instruction, run.stack());
+      if (!instruction.dropout || !options.random || !drop_out(*options.random, instruction, run.stack())) {
+        if (instruction.random && options.random) generator->seed_for(instruction.node->place);
+        call(instruction, run.stack());
+      }
       if (options.observer != nullptr) options.observer->after(*instruction.node, run.stack());
       run.keep(instruction.outputs);
     } catch (c10::Error& error) {

@@ -83,10 +83,12 @@ class Maker {
     instruction.random = handle->hasTag(at::Tag::nondeterministic_seeded);
     if (node.target == "torch.ops.aten.view.default")
       instruction.reshape = *find_operator("torch.ops.aten.reshape.default");
-    if (node.target == "torch.ops.aten.batch_norm.default") {
-      const ir::Argument* training = find_argument(node, "training");
-      instruction.normalises_batch = training != nullptr && *training == ir::Argument(true);
-    }
+    const auto is_true = [&](const char* flag) {
+      const ir::Argument* value = find_argument(node, flag);
+      return value != nullptr && *value == ir::Argument(true);
+    };
+    instruction.dropout = node.target == "torch.ops.aten.dropout.default" && is_true("train");
+    instruction.normalises_batch = node.target == "torch.ops.aten.batch_norm.default" && is_true("training");
     const std::vector<c10::Argument>& declared = handle->schema().arguments();
     std::size_t given = 0;
     for (const c10::Argument& argument : declared) {

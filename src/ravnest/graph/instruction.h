@@ -47,6 +47,7 @@ struct Instruction {
   std::optional<c10::OperatorHandle> operation = {};
   std::optional<c10::OperatorHandle> reshape = {};     // for a view: what to call where the strides do not allow one
   bool random = false;
+  bool dropout = false;           // aten::dropout in training: keyed runs have a faster one of their own
   bool normalises_batch = false;  // in training: needs more than one value per channel
   std::vector<Operand> operands = {};
   std::vector<Output> outputs = {};

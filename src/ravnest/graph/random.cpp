@@ -1,5 +1,6 @@
 #include "ravnest/graph/random.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
 #include <mutex>
@@ -17,15 +18,14 @@ std::uint64_t mix(std::uint64_t x) {
 
 }  // namespace
 
-KeyedGenerator::KeyedGenerator(c10::Device device, RandomKey key)
-    : generator_(at::globalContext().defaultGenerator(device)), key_(key) {
-  const std::lock_guard<std::mutex> lock(generator_.mutex());
-  saved_ = generator_.clone();
+std::uint64_t operator_key(RandomKey key, std::int32_t place) {
+  return mix(mix(mix(key.seed) ^ key.step) ^ static_cast<std::uint64_t>(place));
 }
 
 KeyedGenerator::~KeyedGenerator() {
+  if (!generator_.defined()) return;
   const std::lock_guard<std::mutex> lock(generator_.mutex());
-  if (generator_.device().is_cpu()) {  // without a tensor in between: this runs once per step
+  if (device_.is_cpu()) {  // without a tensor in between: this runs once per step
     auto* generator = generator_.get<at::CPUGeneratorImpl>();
     auto* saved = saved_.get<at::CPUGeneratorImpl>();
     generator->set_engine(saved->engine());
@@ -38,9 +38,13 @@ KeyedGenerator::~KeyedGenerator() {
 }
 
 void KeyedGenerator::seed_for(std::int32_t place) {
-  const std::uint64_t key = mix(mix(mix(key_.seed) ^ key_.step) ^ static_cast<std::uint64_t>(place));
+  if (!generator_.defined()) {
+    generator_ = at::globalContext().defaultGenerator(device_);
+    const std::lock_guard<std::mutex> lock(generator_.mutex());
+    saved_ = generator_.clone();
+  }
   const std::lock_guard<std::mutex> lock(generator_.mutex());
-  generator_.set_current_seed(key);
+  generator_.set_current_seed(operator_key(key_, place));
 }
 
 }  // namespace ravnest::graph

@@ -5,12 +5,10 @@
 // own state is put back in the end, so that others who draw from it see nothing of this.
 #pragma once
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <optional>
 
 namespace ravnest::graph {
 
@@ -19,11 +17,14 @@ struct RandomKey {
   std::uint64_t step = 0;
 };
 
-// Owns the default generator of one device for the length of a run. The generator is the process's: only one thread
-// at a time may run random operators.
+// The operator's own key.
+std::uint64_t operator_key(RandomKey key, std::int32_t place);
+
+// Takes over the default generator of one device at the first seed_for, and puts its state back in the end. The
+// generator is the process's: only one thread at a time may run random operators.
 class KeyedGenerator {
  public:
-  KeyedGenerator(c10::Device device, RandomKey key);
+  KeyedGenerator(c10::Device device, RandomKey key) : device_(device), key_(key) {}
   ~KeyedGenerator();
   KeyedGenerator(const KeyedGenerator&) = delete;
   KeyedGenerator& operator=(const KeyedGenerator&) = delete;
@@ -32,8 +33,9 @@ class KeyedGenerator {
   void seed_for(std::int32_t place);
 
  private:
-  at::Generator generator_;
+  c10::Device device_;
   RandomKey key_;
+  at::Generator generator_;  // undefined until it is taken over
   at::Generator saved_;
 };
 
