@@ -124,13 +124,6 @@ py::list cuts(const Engine& engine) {
   return result;
 }
 
-std::vector<Engine> slice(const Engine& engine, const std::vector<int>& positions) {
-  std::vector<Engine> stages;
-  for (ir::Model& stage : unwrap(graph::slice(engine.model(), positions)))
-    stages.push_back(unwrap(Engine::create(std::move(stage), engine.device())));
-  return stages;
-}
-
 const ir::Routing& routing(const Engine& engine, bool train) {
   if (!engine.stage()) throw Failure(invalid("this is a whole model, not a stage of one"));
   return train ? engine.stage()->train : engine.stage()->eval;
@@ -165,7 +158,7 @@ void bind_graph(py::module_& module) {
       .def("input_info", &input_info)
       .def("nodes", &nodes)
       .def("cuts", &cuts)
-      .def("slice", &slice)
+      .def("slice", [](const Engine& engine, const std::vector<int>& cuts) { return unwrap(engine.slice(cuts)); })
       .def("save", [](const Engine& engine, const std::string& path) { unwrap(engine.save(path)); })
       .def("to", [](Engine& engine, const std::string& device) { engine = unwrap(engine.on(c10::Device(device))); })
       .def_property_readonly("stage", [](const Engine& engine) { return engine.stage() ? engine.stage()->index : -1; })

@@ -90,7 +90,7 @@ class Graph:
         return self._core.cuts()
 
     def slice(self, cuts: Iterable[int | str]) -> list["Stage"]:
-        """Cut the model before each of `cuts` and return the stages in order, with weights of their own.
+        """Cut the model before each of `cuts` and return the stages in order; they share the graph's tensors.
 
         A cut is a position, the name of an operator, or the path of a module (before its first operator). ValueError
         where there is no such place; the executor's error, with the reason, where a cut is not legal.

@@ -17,14 +17,10 @@ constexpr int kBlock = 4 * kLanes;
 constexpr int kRounds = 10;
 using Lane = std::array<std::uint32_t, kLanes>;
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define RAVNEST_VECTOR_CLONES [[gnu::target_clones("avx512f", "avx2", "default")]]
-#else
-#define RAVNEST_VECTOR_CLONES
-#endif
-
 // `threshold` is how many of the 2^32 numbers are kept, less one.
-RAVNEST_VECTOR_CLONES
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+[[gnu::target_clones("avx512f", "avx2", "default")]]
+#endif
 void mask_blocks(float* mask, std::int64_t first_block, std::int64_t last_block, std::uint32_t threshold, float scale,
                  std::uint64_t key) {
   for (std::int64_t block = first_block; block < last_block; ++block, mask += kBlock) {

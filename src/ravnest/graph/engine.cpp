@@ -1,8 +1,10 @@
 #include "ravnest/graph/engine.h"
 
+#include <map>
 #include <set>
 
 #include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/slice.h"
 #include "ravnest/graph/tensors.h"
 
 namespace ravnest::graph {
@@ -25,18 +27,23 @@ Result<Engine> Engine::load(const std::filesystem::path& archive, c10::Device de
 }
 
 Result<Engine> Engine::create(ir::Model model, c10::Device device) {
+  std::vector<at::Tensor> tensors = materialize(model.weights, device);
+  for (at::Tensor& constant : materialize(model.constants, device)) tensors.push_back(std::move(constant));
+  return assemble(std::move(model), std::move(tensors), device);
+}
+
+Result<Engine> Engine::assemble(ir::Model model, std::vector<at::Tensor> tensors, c10::Device device) {
   std::vector<std::string> names;
-  for (const auto& [name, payload] : model.weights) names.push_back(name);
-  for (const auto& [name, payload] : model.constants) names.push_back(name);
+  for (ir::NamedPayloads* payloads : {&model.weights, &model.constants}) {
+    for (auto& [name, payload] : *payloads) {
+      names.push_back(name);
+      payload.storage = nullptr;  // lets go of the archive's mapping
+    }
+  }
   Result<Executor> train = Executor::compile(std::make_shared<ir::Graph>(model.train), names, device);
   if (!train.ok()) return train.status().with_context("training graph");
   Result<Executor> eval = Executor::compile(std::make_shared<ir::Graph>(model.eval), names, device);
   if (!eval.ok()) return eval.status().with_context("eval graph");
-  std::vector<at::Tensor> tensors = materialize(model.weights, device);
-  for (at::Tensor& constant : materialize(model.constants, device)) tensors.push_back(std::move(constant));
-  for (ir::NamedPayloads* payloads : {&model.weights, &model.constants}) {
-    for (auto& [name, payload] : *payloads) payload.storage = nullptr;  // lets go of the archive's mapping
-  }
   return Engine(std::move(model), std::move(names), std::move(tensors), std::move(*train), std::move(*eval), device);
 }
 
@@ -90,5 +97,23 @@ ir::Model Engine::model() const {
 Status Engine::save(const std::filesystem::path& archive) const { return ir::write_archive(model(), archive); }
 
 Result<Engine> Engine::on(c10::Device device) const { return create(model(), device); }
+
+Result<std::vector<Engine>> Engine::slice(std::span<const int> positions) const {
+  Result<std::vector<ir::Model>> models = graph::slice(model(), positions);
+  if (!models.ok()) return models.status();
+  std::map<std::string, at::Tensor> own;
+  for (std::size_t i = 0; i < names_.size(); ++i) own.emplace(names_[i], tensors_[i]);
+  std::vector<Engine> stages;
+  for (ir::Model& stage : *models) {
+    std::vector<at::Tensor> tensors;
+    for (const ir::NamedPayloads* payloads : {&stage.weights, &stage.constants}) {
+      for (const auto& [name, payload] : *payloads) tensors.push_back(own.at(name));
+    }
+    Result<Engine> engine = assemble(std::move(stage), std::move(tensors), device_);
+    if (!engine.ok()) return engine.status();
+    stages.push_back(std::move(*engine));
+  }
+  return stages;
+}
 
 }  // namespace ravnest::graph

@@ -49,7 +49,11 @@ class Engine {
   // A copy of the tensors on that device, and graphs that run there.
   Result<Engine> on(c10::Device device) const;
 
+  // The stages for cuts before these nodes of the training graph (slice.h), over this engine's own tensors.
+  Result<std::vector<Engine>> slice(std::span<const int> positions) const;
+
  private:
+  static Result<Engine> assemble(ir::Model model, std::vector<at::Tensor> tensors, c10::Device device);
   Engine(ir::Model model, std::vector<std::string> names, std::vector<at::Tensor> tensors, Executor train,
          Executor eval, c10::Device device);
 
