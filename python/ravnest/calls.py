@@ -2,13 +2,17 @@
 
 from torch.utils import _pytree as pytree
 
+from ._core import Error
+from .specs import read_spec
+
 
 class Call:
     """How one graph (training or eval) is called. Everything that can be known at load is worked out here once."""
 
     def __init__(self, core, train: bool):
-        in_spec = pytree.treespec_loads(core.in_spec(train))
-        self._out_spec = pytree.treespec_loads(core.out_spec(train))
+        in_spec, self._out_spec = read_spec(core.in_spec(train)), read_spec(core.out_spec(train))
+        if in_spec.type is not tuple or [child.type for child in in_spec.children()] != [tuple, dict]:
+            raise Error("the archive's inputs are not described as arguments and keywords")
         positional, keywords = in_spec.children()
         self._args = positional.children()
         self._kwargs = dict(zip(keywords.context, keywords.children(), strict=True))

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import io
 import os
 import tempfile
 import warnings
@@ -17,7 +18,7 @@ from .errors import CaptureError
 from .export import export_graph
 from .graph import load
 from .modes import one_mode_warning
-from .regions import inline_grad_regions
+from .regions import has_regions, inline_grad_regions
 from .torchscript import mirror
 from .verify import module_pass, require_equal, untouched
 
@@ -50,7 +51,6 @@ def capture(model, example_args=(), example_kwargs=None, path: str = "model.pt2"
     devices = range(torch.cuda.device_count())
     with torch.random.fork_rng(devices), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r".*torch\.jit.*", category=DeprecationWarning)
-        warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
         # nn.LSTM and its like put their own weights back after the export; nothing of the model is lost by it.
         warnings.filterwarnings("ignore", message=r"The tensor attributes? .*_flat_weights")
         source = _source(model, args, kwargs)
@@ -133,8 +133,12 @@ def _program_source(program, args, kwargs):
             "the ExportedProgram has been through run_decompositions, which turns in-place writes into results: such a "
             "graph cannot train. Pass it as torch.export.export returned it"
         )
-    program = copy.deepcopy(program)
-    inline_grad_regions(program)
+    if has_regions(program):
+        # A copy to change. Not by deepcopy: it renames an input called `input`, and the program no longer holds.
+        file = io.BytesIO()
+        torch.export.save(program, file)
+        program = torch.export.load(file)
+        inline_grad_regions(program)
     return Source(program.module(), program, program, args, kwargs, one_mode=True)
 
 

@@ -19,6 +19,11 @@ _REASONS = {
 }
 
 
+def has_regions(program: ExportedProgram) -> bool:
+    """Whether the program calls a higher-order operator."""
+    return any(isinstance(node.target, torch._ops.HigherOrderOperator) for node in program.graph.nodes)
+
+
 def inline_grad_regions(program: ExportedProgram) -> None:
     """Replace every gradient-mode block of `program` in place. CaptureError for any other higher-order operator."""
     module = program.graph_module

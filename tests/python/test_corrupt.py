@@ -227,3 +227,27 @@ def test_other_files_are_refused(good, tmp_path):
         file.writestr("deflated/models/model.json", b" " * 50_000_000)
     results = read_all(tmp_path, good)
     assert all(result.startswith("refused") for result in results.values()), results
+
+
+def test_a_structure_that_names_code_to_import_is_refused(good, tmp_path):
+    """torch's reader of structures imports the module that a defaultdict or an enum names."""
+    entries = json_entries(good)
+    name = next(name for name in entries if name.endswith("models/model.json"))
+    described = {
+        "defaultdict": [
+            "collections.defaultdict",
+            {"default_factory_module": "this", "default_factory_name": "s", "dict_context": []},
+        ],
+        "enum": ["builtins.dict", '[{"__enum__": true, "fqn": "this:s", "name": "x"}]'],
+        "unknown": ["somewhere.Else", "null"],
+    }
+    for lie, (kind, context) in described.items():
+        model = copy.deepcopy(entries[name])
+        signature = model["graph_module"]["module_call_graph"][0]["signature"]
+        leaf = {"type": None, "context": None, "children_spec": []}
+        signature["out_spec"] = json.dumps([1, {"type": kind, "context": context, "children_spec": [leaf]}])
+        data = json.dumps(model).encode()
+        rewritten(good, tmp_path / f"{lie}.pt2", lambda n, d, data=data: data if n == name else d)
+    results = read_all(tmp_path, good)
+    assert all(result.startswith("refused") for result in results.values()), results
+    assert len(results) == len(described)
