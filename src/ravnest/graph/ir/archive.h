@@ -6,7 +6,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "ravnest/base/bytes.h"
@@ -24,6 +26,9 @@ Result<Model> read_archive(ByteSpan bytes, std::shared_ptr<const void> owner, st
 
 // Replaces `path` in one step, or leaves it as it was.
 Status write_archive(const Model& model, const std::filesystem::path& path);
+
+// The same to anywhere: `sink` takes the bytes in order. `name` is what torch calls the archive, a file's stem.
+Status write_archive(const Model& model, const std::string& name, const std::function<Status(ByteSpan)>& sink);
 
 // One archive from two captures of one module, in training and in eval mode, over the weights of the first.
 // kInvalid where the two do not have the same weights.

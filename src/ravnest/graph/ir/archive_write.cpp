@@ -37,7 +37,7 @@ json payload_to_json(const Payload& payload, const std::string& file, std::int64
 }
 
 // Writes each storage once, and the config that says which window of it each name is. A tensor that is alone on a
-// larger storage is written without the rest of it.
+// larger storage is written without the rest of it. Payloads have passed `check`, so their sizes can be multiplied.
 Status write_payloads(ZipWriter& zip, const std::string& root, const NamedPayloads& payloads,
                       const std::string& folder, const std::string& prefix, const std::string& config) {
   std::map<const Storage*, std::vector<const Payload*>> users;
@@ -46,12 +46,18 @@ Status write_payloads(ZipWriter& zip, const std::string& root, const NamedPayloa
   json entries = json::object();
   for (const auto& [name, payload] : payloads) {
     const Storage* storage = payload.storage.get();
+    if (element_count(payload) == 0) {  // a file of its own with nothing in it, wherever its window would lie
+      const std::string file = prefix + std::to_string(entries.size());
+      if (Status status = zip.add(root + folder + file, ByteSpan()); !status.ok()) return status;
+      entries[name] = payload_to_json(payload, file, 0);
+      continue;
+    }
     const std::vector<const Payload*>& sharing = users[storage];
     const bool alone = std::all_of(sharing.begin(), sharing.end(),
                                    [&, &own = payload](const Payload* other) { return same_tensor(*other, own); });
     const bool windowed = alone && is_contiguous(payload);
     std::string& file = files[storage];
-    if (file.empty() || element_count(payload) == 0) {
+    if (file.empty()) {
       file = prefix + std::to_string(entries.size());
       ByteSpan bytes = storage->bytes;
       if (windowed)
@@ -114,14 +120,17 @@ Status write_records(ZipWriter& zip, const Model& model, const std::string& root
 
 }  // namespace
 
+Status write_archive(const Model& model, const std::string& name, const std::function<Status(ByteSpan)>& sink) {
+  if (Status status = check(model); !status.ok()) return status;
+  ZipWriter zip(sink);
+  return write_records(zip, model, (name.empty() ? "model" : name) + "/");
+}
+
 Status write_archive(const Model& model, const std::filesystem::path& path) {
-  if (Status status = check(model); !status.ok()) return status.with_context(path.string());
   Result<AtomicFile> file = AtomicFile::create(path);
   if (!file.ok()) return file.status();
-  ZipWriter zip([&](ByteSpan bytes) { return file->append(bytes); });
-  const std::string stem = path.stem().string();
-  if (Status status = write_records(zip, model, (stem.empty() ? "model" : stem) + "/"); !status.ok())
-    return status.with_context(path.string());
+  const Status status = write_archive(model, path.stem().string(), [&](ByteSpan bytes) { return file->append(bytes); });
+  if (!status.ok()) return status.with_context(path.string());
   return file->commit();
 }
 

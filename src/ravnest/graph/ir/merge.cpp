@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "ravnest/graph/ir/archive.h"
@@ -10,8 +9,7 @@ namespace {
 
 bool same_contents(const Payload& a, const Payload& b) {
   return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides && a.storage_offset == b.storage_offset &&
-         a.storage->bytes.size() == b.storage->bytes.size() &&
-         std::memcmp(a.storage->bytes.data(), b.storage->bytes.data(), a.storage->bytes.size()) == 0;
+         std::ranges::equal(a.storage->bytes, b.storage->bytes);
 }
 
 const Payload* find(const NamedPayloads& list, const std::string& name) {

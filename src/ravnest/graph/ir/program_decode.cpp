@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <unordered_map>
 
 #include "ravnest/graph/ir/json_field.h"
@@ -22,7 +23,10 @@ Size size_from_json(const Field& field) {
 
 Device device_from_json(const Field& field) {
   Device device{field["type"].string(), std::nullopt};
-  if (const auto index = field.optional("index")) device.index = static_cast<int>(index->integer());
+  if (const auto index = field.optional("index")) {
+    if (index->integer() < -1 || index->integer() > INT8_MAX) index->fail("no such device");
+    device.index = static_cast<int>(index->integer());
+  }
   return device;
 }
 
@@ -75,18 +79,25 @@ class ProgramDecoder {
     graph_.values.push_back(std::move(value));
   }
 
+  static double symbol_hint(const Field& field, ValueKind kind) {
+    if (field.json().is_boolean()) return field.boolean() ? 1 : 0;
+    if (kind != ValueKind::kSymInt) return field.number();
+    constexpr std::int64_t kExact = std::int64_t{1} << 53;  // hints are kept as double
+    const std::int64_t hint = field.integer();
+    if (hint < -kExact || hint > kExact) field.fail("the size is out of range");
+    return static_cast<double>(hint);
+  }
+
   void read_symbols(const Field& graph, std::string_view key, ValueKind kind) {
     graph[key].for_each_member([&](const std::string& name, const Field& field) {
       Value value{name, kind, {}, "", {}};
       const auto [tag, body] = field.tagged();
       if (tag == "as_expr") {
         value.expression = body["expr_str"].string();
-        if (const auto hint = body.optional("hint")) {
-          const Field number = hint->tagged().second;
-          value.hint = number.json().is_boolean() ? static_cast<double>(number.boolean()) : number.number();
-        }
+        if (value.expression.empty()) body.fail("an empty expression");
+        if (const auto hint = body.optional("hint")) value.hint = symbol_hint(hint->tagged().second, kind);
       } else {
-        value.hint = body.json().is_boolean() ? static_cast<double>(body.boolean()) : body.number();
+        value.hint = symbol_hint(body, kind);
       }
       add_value(field, std::move(value));
     });
@@ -99,8 +110,11 @@ class ProgramDecoder {
     read_symbols(graph, "sym_int_values", ValueKind::kSymInt);
     read_symbols(graph, "sym_float_values", ValueKind::kSymFloat);
     read_symbols(graph, "sym_bool_values", ValueKind::kSymBool);
-    if (const auto objects = graph.optional("custom_obj_values"); objects && !objects->json().empty())
-      objects->refuse(text("custom object \"", objects->json().begin().key(), "\"; custom classes are not supported"));
+    if (const auto objects = graph.optional("custom_obj_values")) {
+      objects->for_each_member([](const std::string& name, const Field& object) {
+        object.refuse(text("custom object \"", name, "\"; custom classes are not supported"));
+      });
+    }
   }
 
   Ref named(const Field& name, ValueKind kind) const {
@@ -244,12 +258,19 @@ class ProgramDecoder {
       const auto [tag, body] = spec.tagged();
       if (tag == "user_output") {
         graph_.outputs.push_back(argument(body["arg"]));
+        if (!can_be_returned(graph_.outputs.back())) body.refuse("a model that returns this kind of value");
       } else if (tag == "buffer_mutation") {
         write_back(body);
       } else {
         body.refuse(text("graph output of kind \"", tag, "\" is not supported"));
       }
     });
+  }
+
+  static bool can_be_returned(const Argument& value) {
+    return std::holds_alternative<Ref>(value) || std::holds_alternative<None>(value) ||
+           std::holds_alternative<bool>(value) || std::holds_alternative<std::int64_t>(value) ||
+           std::holds_alternative<double>(value) || std::holds_alternative<std::string>(value);
   }
 
   // A functionalised program returns a buffer's new value. Run it as the in-place write that it stands for, behind

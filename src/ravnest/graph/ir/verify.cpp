@@ -100,6 +100,8 @@ Status check(const Payload& payload) {
   if (payload.storage == nullptr) return corrupt("no storage");
   if (payload.sizes.size() != payload.strides.size()) return corrupt("as many strides as sizes expected");
   if (payload.storage_offset < 0) return corrupt("a negative storage offset");
+  if (payload.requires_grad && !is_floating(payload.dtype))
+    return corrupt("a gradient is asked for ", dtype_name(payload.dtype), ", which cannot have one");
   std::int64_t last = payload.storage_offset;
   std::int64_t count = 1;
   for (std::size_t i = 0; i < payload.sizes.size(); ++i) {

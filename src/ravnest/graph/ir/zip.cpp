@@ -121,6 +121,19 @@ Result<Line> read_line(ByteReader& reader) {
   return line;
 }
 
+// Where a record stands, its header included.
+struct Extent {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  auto operator<=>(const Extent&) const = default;
+};
+
+bool overlap(std::vector<Extent>& extents) {
+  std::sort(extents.begin(), extents.end());
+  const auto meets = [](const Extent& a, const Extent& b) { return b.begin < a.end; };
+  return std::adjacent_find(extents.begin(), extents.end(), meets) != extents.end();
+}
+
 Result<ByteSpan> locate(ByteSpan archive, const Line& line) {
   if ((line.flags & kEncrypted) != 0) return unsupported("record ", line.name, " is encrypted");
   if (line.method != 0 || line.compressed != line.size)
@@ -157,6 +170,7 @@ Result<ZipReader> ZipReader::open(ByteSpan bytes) {
   if (!directory.ok()) return directory.status();
   ByteReader reader(bytes.subspan(directory->offset, directory->size));
   ZipReader result;
+  std::vector<Extent> extents;
   for (std::uint64_t i = 0; i < directory->count; ++i) {
     const Result<Line> line = read_line(reader);
     if (!line.ok()) return line.status();
@@ -164,7 +178,9 @@ Result<ZipReader> ZipReader::open(ByteSpan bytes) {
     if (!record.ok()) return record.status();
     if (!result.records_.emplace(line->name, Record{*record, line->crc}).second)
       return corrupt("record ", line->name, " is there twice");
+    extents.push_back({line->offset, static_cast<std::size_t>(record->data() - bytes.data()) + record->size()});
   }
+  if (overlap(extents)) return corrupt("two records of the archive overlap");
   return result;
 }
 
@@ -192,7 +208,7 @@ Status ZipWriter::add(const std::string& name, std::string_view contents) { retu
 Status ZipWriter::add(const std::string& name, ByteSpan bytes) {
   if (name.size() > 0xffff) return invalid("a record's name is too long: ", name.substr(0, 80), "...");
   const Entry entry{name, bytes.size(), position_, crc_of(bytes)};
-  const bool wide = entry.size >= kIn64;
+  const bool wide = entry.size >= limits_.bytes;
   const std::uint64_t unpadded = entry.offset + kLocalHeaderSize + name.size() + (wide ? 20 : 0) + 4;
   const std::uint64_t padding = (kAlignment - unpadded % kAlignment) % kAlignment;
   ByteWriter header;
@@ -217,8 +233,8 @@ Status ZipWriter::finish() {
   const std::uint64_t start = position_;
   ByteWriter out;
   for (const Entry& entry : entries_) {
-    const bool wide = entry.size >= kIn64;
-    const bool far = entry.offset >= kIn64;
+    const bool wide = entry.size >= limits_.bytes;
+    const bool far = entry.offset >= limits_.bytes;
     const std::size_t extra = wide || far ? 4 + (wide ? 16 : 0) + (far ? 8 : 0) : 0;
     out.u32(kCentralHeader);
     out.u16(45);  // made by
@@ -237,7 +253,7 @@ Status ZipWriter::finish() {
     if (far) out.u64(entry.offset);
   }
   const std::uint64_t size = out.size();
-  const bool wide = start >= kIn64 || size >= kIn64 || entries_.size() >= kCountIn64;
+  const bool wide = start >= limits_.bytes || size >= limits_.bytes || entries_.size() >= limits_.records;
   if (wide) {
     out.u32(kEnd64);
     out.u64(44);  // bytes that follow in this record
@@ -254,13 +270,13 @@ Status ZipWriter::finish() {
     out.u64(start + size);
     out.u32(1);
   }
-  const auto count = static_cast<std::uint16_t>(std::min<std::uint64_t>(entries_.size(), kCountIn64));
+  const auto count = static_cast<std::uint16_t>(wide ? kCountIn64 : entries_.size());
   out.u32(kEnd);
   out.u32(0);  // disks
   out.u16(count);
   out.u16(count);
-  out.u32(static_cast<std::uint32_t>(std::min<std::uint64_t>(size, kIn64)));
-  out.u32(static_cast<std::uint32_t>(std::min<std::uint64_t>(start, kIn64)));
+  out.u32(wide ? kIn64 : static_cast<std::uint32_t>(size));
+  out.u32(wide ? kIn64 : static_cast<std::uint32_t>(start));
   out.u16(0);
   return write(out.bytes());
 }
