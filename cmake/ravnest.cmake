@@ -69,6 +69,9 @@ function(ravnest_test)
   target_link_libraries(${arg_NAME} PRIVATE ravnest_flags ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
   if(arg_TORCH)
     ravnest_use_torch(${arg_NAME})
+    # An executable would get -fPIE, for which the precompiled header is not made.
+    set_target_properties(${arg_NAME} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${arg_NAME} PRIVATE -fPIC)
   endif()
   gtest_discover_tests(${arg_NAME} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
                        PROPERTIES TIMEOUT ${RAVNEST_TEST_TIMEOUT_S})

@@ -178,8 +178,8 @@ class Maker {
         for (const ir::Ref item : *refs) made.items.push_back(register_of(item));
       }
     }
-    if (instruction.operation && instruction.operation->schema().returns().size() < node.outputs.size())
-      return corrupt(node.target, " returns fewer values than the graph says");
+    const std::size_t returned = instruction.operation ? instruction.operation->schema().returns().size() : 1;
+    if (returned < node.outputs.size()) return corrupt(node.target, " returns fewer values than the graph says");
     return {};
   }
 

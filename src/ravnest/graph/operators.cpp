@@ -3,7 +3,7 @@
 #include <ATen/core/enum_tag.h>
 
 #include <algorithm>
-#include <array>
+#include <set>
 
 #include "ravnest/graph/ir/verify.h"
 #include "ravnest/graph/size_operators.h"
@@ -19,13 +19,25 @@ std::vector<ir::ValueId> values_of(const ir::Argument& argument) {
   return values;
 }
 
+// A list's members have their own alias sets, below those of the list: split returns Tensor(a)[].
+void collect_sets(const c10::AliasInfo& info, std::set<c10::Symbol>& sets) {
+  sets.insert(info.beforeSets().begin(), info.beforeSets().end());
+  sets.insert(info.afterSets().begin(), info.afterSets().end());
+  for (const c10::AliasInfo& member : info.containedTypes()) collect_sets(member, sets);
+}
+
 bool share_memory(const c10::Argument& input, const c10::Argument& output) {
-  const c10::AliasInfo* in = input.alias_info();
-  const c10::AliasInfo* out = output.alias_info();
-  if (in == nullptr || out == nullptr) return false;
-  return std::any_of(in->beforeSets().begin(), in->beforeSets().end(), [&](const c10::Symbol& set) {
-    return out->beforeSets().contains(set) || out->afterSets().contains(set) || out->isWildcardAfter();
-  });
+  if (input.alias_info() == nullptr || output.alias_info() == nullptr) return false;
+  std::set<c10::Symbol> in;
+  std::set<c10::Symbol> out;
+  collect_sets(*input.alias_info(), in);
+  collect_sets(*output.alias_info(), out);
+  if (out.contains(c10::AliasInfo::wildcardSet())) return !in.empty();
+  return std::any_of(in.begin(), in.end(), [&](const c10::Symbol& set) { return out.contains(set); });
+}
+
+bool is_written(const c10::AliasInfo& info) {
+  return info.isWrite() || std::any_of(info.containedTypes().begin(), info.containedTypes().end(), is_written);
 }
 
 // Normalisation with running statistics updates them in training without saying so in its schema.
@@ -85,7 +97,7 @@ Result<Effects> effects_of(const ir::Node& node) {
     const ir::Argument* given = find_argument(node, declared.name());
     if (given == nullptr) continue;
     const std::vector<ir::ValueId> inputs = values_of(*given);
-    if (declared.alias_info() != nullptr && declared.alias_info()->isWrite())
+    if (declared.alias_info() != nullptr && is_written(*declared.alias_info()))
       effects.writes.insert(effects.writes.end(), inputs.begin(), inputs.end());
     for (std::size_t i = 0; i < schema.returns().size(); ++i) {
       if (!silently_aliasing && !share_memory(declared, schema.returns()[i])) continue;
