@@ -34,6 +34,14 @@ class Batch:
         firsts = [leaf.shape[0] for leaf, known in self._tensors()]
         self.size = max(firsts, key=firsts.count) if firsts else None
 
+    def open_elsewhere(self) -> bool:
+        """Whether an input with a fixed dimension 0 has another dimension that is open: it may be the batch's."""
+        return any(
+            not isinstance(sizes[0], sympy.Expr) and any(isinstance(size, sympy.Expr) for size in sizes)
+            for leaf, (_, sizes) in self._tensors()
+            if leaf.shape[0] == self.size
+        )
+
     def fixed_inputs(self) -> list[str]:
         """Names of the inputs with the batch size in dimension 0, where the graph accepts that one size only."""
         return [
@@ -102,12 +110,23 @@ def _repeated(tensor: torch.Tensor, dimension: int, size: int) -> torch.Tensor:
     return tensor.detach().index_select(dimension, index)
 
 
-def at_least_two(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-    """The example, doubled along dimension 0 where every tensor input has size 1 there: torch.export would take a
-    batch of one for a constant."""
-    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor) and leaf.dim()]
-    if not tensors or any(tensor.shape[0] != 1 for tensor in tensors):
-        return args, kwargs
-    return pytree.tree_map(
-        lambda leaf: _repeated(leaf, 0, 2) if isinstance(leaf, torch.Tensor) and leaf.dim() else leaf, (args, kwargs)
-    )
+def usable_example(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """The example in a form that torch.export takes as meant.
+
+    A batch of one is doubled along dimension 0 (where every tensor input has size 1 there): torch.export would take it
+    for a constant. A tensor given twice is copied: torch.export would take the two inputs for one.
+    """
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    sized = [tensor for tensor in tensors if tensor.dim()]
+    double = bool(sized) and all(tensor.shape[0] == 1 for tensor in sized)
+    seen = set()
+    for position, leaf in enumerate(leaves):
+        if not isinstance(leaf, torch.Tensor):
+            continue
+        if double and leaf.dim():
+            leaves[position] = _repeated(leaf, 0, 2)
+        elif id(leaf) in seen:
+            leaves[position] = leaf.detach().clone()
+        seen.add(id(leaf))
+    return pytree.tree_unflatten(leaves, spec)

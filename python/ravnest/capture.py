@@ -13,12 +13,13 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
 from . import _core
-from .batches import Batch, at_least_two
+from .batches import Batch, usable_example
 from .errors import CaptureError
 from .export import export_graph
 from .graph import load
 from .modes import one_mode_warning
 from .regions import has_regions, inline_grad_regions
+from .specs import require_portable
 from .torchscript import mirror
 from .verify import module_pass, require_equal, untouched
 
@@ -103,7 +104,7 @@ def _example(model, example_args, example_kwargs):
         if not args and not kwargs and model.example_inputs is not None:
             args, kwargs = model.example_inputs
         return args, kwargs
-    return at_least_two(args, kwargs)
+    return usable_example(args, kwargs)
 
 
 def _source(model, args, kwargs) -> Source:
@@ -145,6 +146,8 @@ def _program_source(program, args, kwargs):
 def _write(source, scratch, written):
     files = []
     for name, program in (("train", source.train), ("eval", source.eval)):
+        require_portable(program.call_spec.in_spec, "takes")
+        require_portable(program.call_spec.out_spec, "returns")
         files.append(os.path.join(scratch, f"{name}.pt2"))
         try:
             torch.export.save(program, files[-1])
@@ -183,12 +186,16 @@ def _check_batch_is_open(batch, module):
     if not fixed:
         return
     what = f"the graph takes {', '.join(fixed)} with size {batch.size} in dimension 0 only"
-    if _runs(module, *batch.enlarged()):
+    if not _runs(module, *batch.enlarged()):
+        warnings.warn(f"{what}, as the model itself does: every batch must have that size", stacklevel=4)
+    elif batch.open_elsewhere():
+        # Recurrent networks with time in dimension 0: torch.export unrolls over time.
+        warnings.warn(f"{what}, while the model itself runs with {batch.size + 1}", stacklevel=4)
+    else:
         raise CaptureError(
             f"{what}, while the model itself runs with {batch.size + 1}: its code turns that size into a constant. Use "
-            "x.shape[0] or -1 where it is used, not int(), len() of a list made from it, or a number in Python"
+            "x.shape[0] or -1 where it is used, not a loop over the batch or a comparison with a number"
         )
-    warnings.warn(f"{what}, as the model itself does: every batch must have that size", stacklevel=4)
 
 
 def _runs(module, args, kwargs) -> bool:

@@ -9,6 +9,11 @@ import sys
 import traceback
 
 import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
 from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
@@ -81,7 +86,7 @@ def is_data_dependent(error: BaseException) -> bool:
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, GuardOnDataDependentSymNode) or type(error).__name__ == "DataDependentOutputException":
+        if isinstance(error, GuardOnDataDependentSymNode):
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -113,5 +118,7 @@ def _data_dependent(error):
 
 
 def _export_failed(error):
+    if isinstance(error, DynamicOutputShapeException | DataDependentOutputException | UnsupportedOperatorException):
+        return CaptureError(f"the model uses {error.func}{user_frame(error)}, which torch.export cannot trace")
     sentence = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return CaptureError(f"torch.export could not trace the model{user_frame(error)}: {sentence}")

@@ -6,10 +6,12 @@ Python, and types that this process has registered itself.
 """
 
 import json
+from collections import defaultdict, namedtuple
 
 from torch.utils import _pytree as pytree
 
 from ._core import Error
+from .errors import CaptureError
 
 _KEYED = ("builtins.dict", "collections.OrderedDict")
 _PLAIN = ("builtins.tuple", "builtins.list")
@@ -28,6 +30,21 @@ def read_spec(text: str) -> pytree.TreeSpec:
         raise Error(
             f"the archive describes a structure that cannot be read ({type(error).__name__}: {error})"
         ) from error
+
+
+def require_portable(spec: pytree.TreeSpec, verb: str) -> None:
+    """CaptureError where a structure that the model takes or returns cannot be described in an archive."""
+    if spec.is_leaf():
+        return
+    known = spec.type in pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.values() and spec.type is not defaultdict
+    if not known or spec.type is namedtuple:
+        kind = spec.context if spec.type is namedtuple else spec.type
+        raise CaptureError(
+            f"the model {verb} a {kind.__module__}.{kind.__qualname__}, which an archive cannot describe: use a tuple, "
+            "a list or a dict"
+        )
+    for child in spec.children():
+        require_portable(child, verb)
 
 
 def _look_through(described: dict, depth: int) -> None:

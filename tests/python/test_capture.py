@@ -220,3 +220,19 @@ def test_what_is_no_model_is_a_type_error(tmp_path):
 def test_a_folder_that_does_not_exist_is_an_error_that_names_it(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         ravnest.capture(nn.Linear(3, 2), (torch.rand(4, 3),), path=tmp_path / "nowhere" / "m.pt2")
+
+
+def test_a_tensor_given_twice_stays_two_inputs(tmp_path):
+    class Difference(nn.Module):
+        def forward(self, a, b):
+            return a - b
+
+    x = torch.rand(4, 3)
+    graph = ravnest.load(ravnest.capture(Difference(), (x, x), path=tmp_path / "m.pt2"))
+    assert torch.equal(graph(x, torch.zeros(4, 3)), x)
+
+
+def test_a_recurrent_network_with_time_first_is_captured_with_a_warning(tmp_path):
+    with pytest.warns(UserWarning, match="input with size 5 in dimension 0 only"):
+        path = ravnest.capture(nn.LSTM(3, 4), (torch.rand(5, 4, 3),), path=tmp_path / "m.pt2")
+    assert ravnest.load(path)(torch.rand(5, 7, 3))[0].shape == (5, 7, 4)

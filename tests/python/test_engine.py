@@ -26,7 +26,7 @@ def two_threads():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("case", "optimizer"), cases())
+@pytest.mark.parametrize(("case", "optimizer"), list(cases()))
 def test_three_training_steps_equal_pytorch(case, optimizer, archive):
     check_three_steps(case, optimizer, archive)
 

@@ -4,10 +4,12 @@ import os
 import random
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import ravnest
 
@@ -83,6 +85,21 @@ class Conditional(Base):
         return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x * 3, (self.linear(x),))
 
 
+class Named(NamedTuple):
+    value: torch.Tensor
+
+
+class NamedOutput(Base):
+    def forward(self, x):
+        return Named(self.linear(x))
+
+
+class UntraceableOperator(Base):
+    def forward(self, x):
+        lengths = torch.full((x.shape[0],), 1)
+        return F.ctc_loss(self.linear(x).log_softmax(-1)[None], torch.ones_like(lengths)[:, None], lengths, lengths)
+
+
 REFUSALS = [
     (CustomFunction, r"gradient of .*linear\.weight.*custom autograd\.Function Twice"),
     (
@@ -95,6 +112,8 @@ REFUSALS = [
     (BranchOnSize, r"at another batch size than the example's 4.*another path at that size"),
     (Autocast, r"torch\.autocast"),
     (WrongShapes, r"test_refusals\.py, line \d+, in forward: `return self\.linear\(self\.linear\(x\)\)`"),
+    (NamedOutput, r"returns a test_refusals\.Named"),
+    (UntraceableOperator, r"uses aten\._ctc_loss.*test_refusals\.py, line \d+, in forward"),
     (Conditional, r"higher-order operator cond"),
 ]
 
@@ -133,6 +152,7 @@ def test_an_example_that_does_not_fit_is_refused(tmp_path):
         ravnest.capture(nn.Linear(3, 2), (), path=tmp_path / "m.pt2")
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec")
 def test_a_decomposed_program_is_refused(tmp_path):
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
     program = torch.export.export(model, (torch.rand(4, 3),)).run_decompositions()
@@ -163,7 +183,7 @@ class Model(torch.nn.Module):
 torch.export.save(torch.export.export(Model(), (torch.rand(4, 3),)), {str(path)!r})
 """
     subprocess.run([sys.executable, "-c", write], check=True)
-    with pytest.raises(ravnest.Error, match="zoo.*twice"):
+    with pytest.raises(ravnest.Error, match=r"zoo.*twice"):
         ravnest.load(path)
 
 

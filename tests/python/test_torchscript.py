@@ -8,7 +8,9 @@ from torch import nn
 
 import ravnest
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*traced or exported in training mode")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning", "ignore:.*traced or exported in training mode"
+)
 
 
 def case_named(name):

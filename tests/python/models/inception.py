@@ -82,7 +82,9 @@ class InceptionV3(nn.Module):
                 chain(
                     n,
                     (c(k), 1, {}),
-                    *((c(k), (7, 1), TALL), (c(k), (1, 7), WIDE), (c(k), (7, 1), TALL)),
+                    (c(k), (7, 1), TALL),
+                    (c(k), (1, 7), WIDE),
+                    (c(k), (7, 1), TALL),
                     (c(192), (1, 7), WIDE),
                 ),
                 Pooled(n, c(192)),
