@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "ravnest/base/printable.h"
+
 namespace ravnest {
 namespace {
 
@@ -64,7 +66,7 @@ std::string shortened(std::string reason) {
     if (const auto colon = reason.find(": "); colon != std::string::npos) reason.erase(0, colon + 2);
   }
   if (reason.size() > kLongest) reason.replace(kLongest, std::string::npos, "...");
-  return reason;
+  return printable(reason);
 }
 
 }  // namespace

@@ -138,6 +138,15 @@ TEST(Engine, OnADeviceItIsACopyThatGoesItsOwnWay) {
   EXPECT_TRUE(at::equal(tensor(engine, "embed.weight"), before));
 }
 
+TEST(Engine, StagesCutOutOfItShareItsTensors) {
+  const Engine engine = load("tied");
+  const std::vector<Engine> stages = engine.slice(std::vector<int>{1}).value();
+  ASSERT_EQ(stages.size(), 2U);
+  EXPECT_TRUE(tensor(stages[0], "embed.weight").is_same(tensor(engine, "embed.weight")));
+  EXPECT_TRUE(tensor(stages[1], "head.weight").is_same(tensor(engine, "embed.weight")));
+  EXPECT_EQ(engine.slice(std::vector<int>{99}).status().code(), Code::kInvalid);
+}
+
 TEST(Engine, AFileThatCannotBeReadOrRunIsNamed) {
   const Folder folder;
   EXPECT_EQ(Engine::load(folder / "none.pt2").status().code(), Code::kNotFound);

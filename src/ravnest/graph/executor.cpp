@@ -116,8 +116,9 @@ void check_batch(const IValue& input) {
 
 bool drop_out(const RandomKey& key, const Instruction& instruction, torch::jit::Stack& stack) {
   const at::Tensor& input = stack[0].toTensor();
-  if (!input.is_cpu() || !input.is_floating_point()) return false;
-  at::Tensor output = keyed_dropout(input, stack[1].toDouble(), operator_key(key, instruction.node->place));
+  const double p = stack[1].toDouble();
+  if (!input.is_cpu() || !input.is_floating_point() || !(p >= 0 && p <= 1)) return false;  // torch's own says why
+  at::Tensor output = keyed_dropout(input, p, operator_key(key, instruction.node->place));
   stack.clear();
   stack.emplace_back(std::move(output));
   return true;

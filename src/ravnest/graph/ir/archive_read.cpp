@@ -4,6 +4,7 @@
 
 #include "ravnest/base/file.h"
 #include "ravnest/base/json.h"
+#include "ravnest/base/printable.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/ir/archive_layout.h"
 #include "ravnest/graph/ir/json_field.h"
@@ -174,17 +175,22 @@ class ArchiveReader {
   std::map<std::string, std::shared_ptr<const Storage>> storages_;
 };
 
+// Messages name records and values as the archive does, which may be anything.
+Status refusal(const Status& status, std::string_view what) {
+  return Status(status.code(), printable(status.message())).with_context(what);
+}
+
 }  // namespace
 
 Result<Model> read_archive(ByteSpan bytes, std::shared_ptr<const void> owner, std::string_view what) {
   const Result<ZipReader> zip = ZipReader::open(bytes);
-  if (!zip.ok()) return zip.status().with_context(what);
+  if (!zip.ok()) return refusal(zip.status(), what);
   try {
     Model model = ArchiveReader(*zip, std::move(owner)).read();
-    if (Status status = check(model); !status.ok()) return status.with_context(what);
+    if (Status status = check(model); !status.ok()) return refusal(status, what);
     return model;
   } catch (const DecodeError& error) {
-    return error.status.with_context(what);
+    return refusal(error.status, what);
   }
 }
 

@@ -282,6 +282,18 @@ TEST(Archive, AZipThatIsNoModelSaysWhatWouldBeOne) {
   EXPECT_THAT(status.message(), HasSubstr("write one with ravnest.capture or torch.export.save"));
 }
 
+TEST(Archive, AnErrorIsTextWhateverTheArchiveCallsThings) {
+  ByteWriter out;
+  ZipWriter writer([&](ByteSpan part) {
+    out.bytes(part);
+    return Status();
+  });
+  ASSERT_TRUE(writer.add("\xff\x1b[31m", std::string_view("1")).ok());
+  ASSERT_TRUE(writer.add("\xff\x1b[31m", std::string_view("2")).ok());
+  ASSERT_TRUE(writer.finish().ok());
+  EXPECT_EQ(read_back(out.take()).status().message(), "archive: record ??[31m is there twice");
+}
+
 TEST(Archive, CutShortAnywhereItIsAnError) {
   const std::vector<std::byte> good = bytes_of(affine()).value();
   for (std::size_t size = 0; size < good.size(); size += 3)
