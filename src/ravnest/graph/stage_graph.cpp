@@ -25,7 +25,9 @@ class Needs {
       : graph_(graph), flow_(flow), begin_(begin), end_(end) {}
 
   void collect(bool last_stage) {
-    for (int i = begin_; i < end_; ++i) for_each_input(graph_.nodes[i], [&](ir::ValueId value) { need(value); });
+    for (int i = begin_; i < end_; ++i) {
+      if (!makes_sizes(graph_.nodes[i])) for_each_input(graph_.nodes[i], [&](ir::ValueId value) { need(value); });
+    }
     if (!last_stage) return;
     for (const ir::Argument& output : graph_.outputs)
       ir::for_each_ref(output, [&](const ir::Ref& ref) { need(ref.value); });
@@ -47,13 +49,26 @@ class Needs {
     return at < begin_ || at >= end_;
   }
 
+  bool is_size(ir::ValueId value) const { return graph_.values[value].kind != ir::ValueKind::kTensor; }
+
+  // What such a node reads is needed only if somebody needs the size, and nobody knows it from a tensor that is there.
+  bool makes_sizes(const ir::Node& node) const {
+    bool only_sizes = !node.outputs.empty();
+    for (const ir::Argument& output : node.outputs)
+      ir::for_each_ref(output, [&](const ir::Ref& ref) { only_sizes = only_sizes && is_size(ref.value); });
+    return only_sizes;
+  }
+
   void need(ir::ValueId value) {
-    if (!is_outside(value) || !seen_.insert(value).second) return;
+    if (!seen_.insert(value).second) return;
+    if (is_size(value)) {
+      sizes_.push_back(value);
+      return;
+    }
+    if (!is_outside(value)) return;
     const ir::Input* input = flow_.inputs[value];
     if (input != nullptr && input->kind != ir::InputKind::kUser) return;  // the stage's own tensor
-    if (graph_.values[value].kind != ir::ValueKind::kTensor) {
-      sizes_.push_back(value);
-    } else if (flow_.anywhere[value]) {
+    if (flow_.anywhere[value]) {
       remade.insert(value);
       for_each_input(graph_.nodes[flow_.defined_at[value]], [&](ir::ValueId each) { need(each); });
     } else {
@@ -61,8 +76,18 @@ class Needs {
     }
   }
 
+  // By a node of the stage, off a tensor that the stage makes or is given.
+  bool is_measured_here(ir::ValueId size) const {
+    if (is_outside(size)) return false;
+    bool here = true;
+    for_each_input(graph_.nodes[flow_.defined_at[size]], [&](ir::ValueId each) {
+      here = here && !is_size(each) && (!is_outside(each) || tensors.contains(each));
+    });
+    return here;
+  }
+
   void settle_size(ir::ValueId size) {
-    if (remade.contains(size) || read_off.contains(size)) return;
+    if (remade.contains(size) || read_off.contains(size) || is_measured_here(size)) return;
     for (const ir::ValueId tensor : tensors) {
       const std::vector<ir::Size>& sizes = graph_.values[tensor].tensor.sizes;
       const auto found = std::find_if(sizes.begin(), sizes.end(), [&](const ir::Size& each) {
@@ -76,10 +101,12 @@ class Needs {
       tensors.insert(size);
       return;
     }
-    remade.insert(size);
+    if (is_outside(size)) remade.insert(size);
     for_each_input(graph_.nodes[flow_.defined_at[size]], [&](ir::ValueId each) {
-      if (graph_.values[each].kind != ir::ValueKind::kTensor) {
-        if (is_outside(each)) settle_size(each);
+      if (is_size(each)) {
+        settle_size(each);
+      } else if (!is_outside(each)) {
+        return;
       } else if (flow_.anywhere[each]) {
         need(each);
       } else if (flow_.inputs[each] == nullptr || flow_.inputs[each]->kind == ir::InputKind::kUser) {
@@ -114,7 +141,9 @@ std::vector<int> stage_nodes(const ir::Graph& graph, const Flow& flow, const Sta
     const ir::Node& node = graph.nodes[*position];
     bool keep = !flow.pure[*position] || node.outputs.empty();
     for (const ir::Argument& output : node.outputs)
-      ir::for_each_ref(output, [&](const ir::Ref& ref) { keep = keep || wanted.contains(ref.value); });
+      ir::for_each_ref(output, [&](const ir::Ref& ref) {
+        keep = keep || (wanted.contains(ref.value) && !interface.read_off.contains(ref.value));
+      });
     if (!keep) continue;
     for_each_input(node, [&](ir::ValueId value) { wanted.insert(value); });
     kept.push_back(*position);
