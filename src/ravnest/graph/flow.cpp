@@ -94,18 +94,18 @@ class Analysis {
       }
       for (const ir::Argument& output : graph_.nodes[i].outputs) {
         ir::for_each_ref(output, [&](ir::Ref ref) {
-          flow_.anywhere[ref.value] = free && graph_.values[ref.value].kind == ir::ValueKind::kTensor &&
-                                      !memory_is_written(ref.value);
+          flow_.anywhere[ref.value] =
+              free && graph_.values[ref.value].kind == ir::ValueKind::kTensor && !memory_is_written(ref.value);
         });
       }
     }
   }
 
   struct Life {
-    int first = INT_MAX;       // where the memory is made; for what the model owns, its first use
+    int first = INT_MAX;  // where the memory is made; for what the model owns, its first use
     int last_write = -1;
     int last_use = -1;
-    bool owned = false;        // by the model: a buffer, parameter or constant
+    bool owned = false;  // by the model: a buffer, parameter or constant
     ir::ValueId written = -1;
   };
 
@@ -152,16 +152,36 @@ class Analysis {
 
 Result<Flow> analyse_flow(const ir::Graph& graph) { return Analysis(graph).run(); }
 
+namespace {
+
+bool is_sent(const ir::Graph& graph, const Flow& flow, std::size_t value) {
+  if (graph.values[value].kind != ir::ValueKind::kTensor || flow.anywhere[value] || flow.used_at[value].empty())
+    return false;
+  return flow.inputs[value] == nullptr || flow.inputs[value]->kind == ir::InputKind::kUser;
+}
+
+}  // namespace
+
 std::vector<ir::ValueId> crossing(const ir::Graph& graph, const Flow& flow, int position) {
   std::vector<ir::ValueId> result;
-  for (std::size_t v = 0; v < graph.values.size(); ++v) {
-    const auto value = static_cast<ir::ValueId>(v);
-    if (graph.values[value].kind != ir::ValueKind::kTensor || flow.anywhere[value]) continue;
-    if (flow.inputs[value] != nullptr && flow.inputs[value]->kind != ir::InputKind::kUser) continue;
-    if (flow.defined_at[value] < position && !flow.used_at[value].empty() && flow.used_at[value].back() >= position)
-      result.push_back(value);
+  for (std::size_t value = 0; value < graph.values.size(); ++value) {
+    if (is_sent(graph, flow, value) && flow.defined_at[value] < position && flow.used_at[value].back() >= position)
+      result.push_back(static_cast<ir::ValueId>(value));
   }
   return result;
+}
+
+std::vector<std::int64_t> crossing_sums(const ir::Graph& graph, const Flow& flow,
+                                        const std::vector<std::int64_t>& amounts) {
+  std::vector<std::int64_t> sums(graph.nodes.size() + 2, 0);
+  for (std::size_t value = 0; value < graph.values.size(); ++value) {
+    if (!is_sent(graph, flow, value)) continue;
+    sums[flow.defined_at[value] + 1] += amounts[value];
+    sums[flow.used_at[value].back() + 1] -= amounts[value];
+  }
+  std::partial_sum(sums.begin(), sums.end(), sums.begin());
+  sums.pop_back();
+  return sums;
 }
 
 }  // namespace ravnest::graph

@@ -10,11 +10,11 @@
 namespace ravnest::graph {
 
 struct Flow {
-  std::vector<int> defined_at;                // per value: node position; -1 for an input
-  std::vector<std::vector<int>> used_at;      // per value: node positions, ascending; nodes.size() for a graph output
-  std::vector<const ir::Input*> inputs;       // per value: the input that it is, or nullptr
-  std::vector<bool> anywhere;                 // per value: computable in any stage from constants and sizes alone
-  std::vector<bool> pure;                     // per node: writes nothing and draws no random numbers
+  std::vector<int> defined_at;            // per value: node position; -1 for an input
+  std::vector<std::vector<int>> used_at;  // per value: node positions, ascending; nodes.size() for a graph output
+  std::vector<const ir::Input*> inputs;   // per value: the input that it is, or nullptr
+  std::vector<bool> anywhere;             // per value: computable in any stage from constants and sizes alone
+  std::vector<bool> pure;                 // per node: writes nothing and draws no random numbers
   // Per position p, "the cut before node p": why it is not allowed; empty where it is. A cut is refused inside the life
   // of memory that is written in place, from its making (or first use, for a buffer) to the last write through any of
   // its names, since the other side would not see the write.
@@ -27,5 +27,9 @@ Result<Flow> analyse_flow(const ir::Graph& graph);
 // The tensors that have to be sent over a cut before node `position`: made (or given by the user) before it and read
 // behind it. Sizes, and what needs nothing but sizes and constants, are made anew on the other side.
 std::vector<ir::ValueId> crossing(const ir::Graph& graph, const Flow& flow, int position);
+
+// The same for all positions from 0 to nodes.size() in one sweep: the sum of `amounts` (per value) over what crosses.
+std::vector<std::int64_t> crossing_sums(const ir::Graph& graph, const Flow& flow,
+                                        const std::vector<std::int64_t>& amounts);
 
 }  // namespace ravnest::graph

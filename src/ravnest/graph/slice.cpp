@@ -48,6 +48,12 @@ class Slicer {
       if (!is_model_tensor(input)) continue;
       for (const int position : eval_.used_at[input.value]) note_use(eval_uses_, input.target, position);
     }
+    for (const auto& [name, positions] : eval_uses_) {
+      const auto train_positions = train_uses_.find(name);
+      if (train_positions != train_uses_.end())
+        spans_.push_back({span_of(train_positions->second), span_of(positions)});
+    }
+    eval_crossing_ = crossing_sums(model_.eval, eval_, std::vector<std::int64_t>(model_.eval.values.size(), 1));
     return {};
   }
 
@@ -65,12 +71,7 @@ class Slicer {
     return place_eval_cuts(cuts, unused);
   }
 
-  int crossing_tensors(int position, const ir::SymbolValues& symbols, std::int64_t& bytes) const {
-    const std::vector<ir::ValueId> values = crossing(model_.train, train_, position);
-    bytes = 0;
-    for (const ir::ValueId value : values) bytes += tensor_bytes(model_.train.values[value].tensor, symbols);
-    return static_cast<int>(values.size());
-  }
+  const Flow& train_flow() const { return train_; }
 
   Result<std::vector<ir::Model>> slice(std::span<const int> cuts) const {
     if (const std::string reason = refusal(cuts); !reason.empty()) return invalid(reason);
@@ -98,6 +99,17 @@ class Slicer {
     for (const std::string& each : group->second) uses[each].push_back(position);
   }
 
+  // The first and the last node that use a weight.
+  struct Span {
+    int first = 0;
+    int last = 0;
+  };
+
+  static Span span_of(const std::vector<int>& positions) {
+    const auto [first, last] = std::minmax_element(positions.begin(), positions.end());
+    return {*first, *last};
+  }
+
   static int stage_of(int position, std::span<const int> cuts) {
     return static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), position) - cuts.begin());
   }
@@ -111,12 +123,9 @@ class Slicer {
     for (int k = 1; k <= last_stage; ++k) {
       int low = previous;
       int high = static_cast<int>(model_.eval.nodes.size());
-      for (const auto& [name, positions] : eval_uses_) {
-        const auto train = train_uses_.find(name);
-        if (train == train_uses_.end()) continue;
-        const auto [first, last] = std::minmax_element(train->second.begin(), train->second.end());
-        if (train_stage(*last) < k) low = std::max(low, *std::max_element(positions.begin(), positions.end()) + 1);
-        if (train_stage(*first) >= k) high = std::min(high, *std::min_element(positions.begin(), positions.end()));
+      for (const auto& [train, eval] : spans_) {
+        if (train_stage(train.last) < k) low = std::max(low, eval.last + 1);
+        if (train_stage(train.first) >= k) high = std::min(high, eval.first);
       }
       const int chosen = best_eval_position(low, high, cuts[k - 1]);
       if (chosen < 0)
@@ -135,11 +144,11 @@ class Slicer {
   int best_eval_position(int low, int high, int train_position) const {
     const std::string& name = model_.train.nodes[train_position].name;
     int best = -1;
-    std::size_t fewest = 0;
+    std::int64_t fewest = 0;
     for (int p = low; p <= high && p <= static_cast<int>(model_.eval.nodes.size()); ++p) {
       if (!eval_allows(p)) continue;
       if (p < static_cast<int>(model_.eval.nodes.size()) && model_.eval.nodes[p].name == name) return p;
-      const std::size_t tensors = crossing(model_.eval, eval_, p).size();
+      const std::int64_t tensors = eval_crossing_[p];
       if (best < 0 || tensors < fewest) {
         best = p;
         fewest = tensors;
@@ -166,7 +175,8 @@ class Slicer {
   }
 
   void cut_graph(const ir::Graph& graph, const Flow& flow, const std::vector<int>& cuts, const StageSets& owners,
-                 std::vector<ir::Model>& stages, ir::Graph ir::Model::*member, ir::Routing ir::StageInfo::*routing) const {
+                 std::vector<ir::Model>& stages, ir::Graph ir::Model::*member,
+                 ir::Routing ir::StageInfo::*routing) const {
     const std::vector<StageInterface> interfaces = stage_interfaces(graph, flow, cuts);
     std::map<ir::ValueId, int> user_index;
     for (const ir::Input& input : graph.inputs) {
@@ -225,40 +235,28 @@ class Slicer {
   Flow eval_;
   std::map<std::string, std::vector<int>> train_uses_;  // weight -> the nodes that use it under any name
   std::map<std::string, std::vector<int>> eval_uses_;
+  std::vector<std::pair<Span, Span>> spans_;  // of each weight that both graphs use: in training, in eval
+  std::vector<std::int64_t> eval_crossing_;   // tensors over each position of the eval graph
 };
 
 }  // namespace
 
-ir::SymbolValues symbol_values(const ir::Graph& graph, const ir::SymbolValues& symbols) {
-  ir::SymbolValues values;
-  for (const ir::Value& value : graph.values) {
-    for (const ir::Size& size : value.tensor.sizes) {
-      const std::string symbol = ir::bare_symbol(size);
-      if (!symbol.empty()) values.emplace(symbol, size.hint);
-    }
-  }
-  for (const auto& [symbol, value] : symbols) values[symbol] = value;
-  return values;
-}
-
-std::int64_t tensor_bytes(const ir::TensorMeta& meta, const ir::SymbolValues& symbols) {
-  auto bytes = static_cast<std::int64_t>(ir::item_size(meta.dtype));
-  for (const ir::Size& size : meta.sizes) {
-    const Result<std::int64_t> value = ir::evaluate(size, symbols);
-    bytes *= value.ok() ? *value : size.hint;
-  }
-  return bytes;
-}
-
 Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const ir::SymbolValues& symbols) {
+  return possible_cuts(model, evaluate_shapes(model.train, symbol_values(model.train, symbols)));
+}
+
+Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const Shapes& shapes) {
   Slicer slicer(model);
   if (Status status = slicer.analyse(); !status.ok()) return status;
-  const ir::SymbolValues values = symbol_values(model.train, symbols);
+  std::vector<std::int64_t> bytes;
+  for (const Shape& shape : shapes) bytes.push_back(shape.bytes());
+  const std::vector<std::int64_t> tensors_over =
+      crossing_sums(model.train, slicer.train_flow(), std::vector<std::int64_t>(shapes.size(), 1));
+  const std::vector<std::int64_t> bytes_over = crossing_sums(model.train, slicer.train_flow(), bytes);
   std::vector<Cut> cuts;
   for (int position = 1; position < static_cast<int>(model.train.nodes.size()); ++position) {
-    Cut cut{position, slicer.refusal({&position, 1}), 0, 0};
-    cut.tensors = slicer.crossing_tensors(position, values, cut.bytes);
-    cuts.push_back(std::move(cut));
+    cuts.push_back(
+        {position, slicer.refusal({&position, 1}), static_cast<int>(tensors_over[position]), bytes_over[position]});
   }
   return cuts;
 }

@@ -13,27 +13,24 @@
 #include "ravnest/base/status.h"
 #include "ravnest/graph/ir/expression.h"
 #include "ravnest/graph/ir/graph.h"
+#include "ravnest/graph/sizes.h"
 
 namespace ravnest::graph {
 
 struct Cut {
-  int position = 0;      // before this node of the training graph
-  std::string refusal;   // why it is not allowed; empty where it is
-  int tensors = 0;       // how many cross it
+  int position = 0;        // before this node of the training graph
+  std::string refusal;     // why it is not allowed; empty where it is
+  int tensors = 0;         // how many cross it
   std::int64_t bytes = 0;  // of those, at the given sizes
 };
 
 // All positions between two nodes. `symbols` gives sizes other than the capture's; what it leaves out is as captured.
 Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const ir::SymbolValues& symbols = {});
+// The same at sizes that are known already, one shape per value of the training graph.
+Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const Shapes& shapes);
 
 // The stages of the model for cuts at these positions, ascending. The stages' storages are the model's.
 // kInvalid, with the reason, for a cut that is not allowed.
 Result<std::vector<ir::Model>> slice(const ir::Model& model, std::span<const int> positions);
-
-// The capture's own symbol values, overridden by `symbols`.
-ir::SymbolValues symbol_values(const ir::Graph& graph, const ir::SymbolValues& symbols);
-
-// The size of a tensor in bytes under these symbols; by its hints where an expression cannot be evaluated.
-std::int64_t tensor_bytes(const ir::TensorMeta& meta, const ir::SymbolValues& symbols);
 
 }  // namespace ravnest::graph
