@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ravnest/base/status.h"
+#include "ravnest/graph/engine.h"
 
 namespace ravnest::python {
 
@@ -27,7 +28,11 @@ T unwrap(Result<T> result) {
   return std::move(result).value();
 }
 
+// What a graph takes, from Python: a tensor, number, bool, string or None. TypeError for anything else.
+c10::IValue to_ivalue(const pybind11::handle& object);
+
 void bind_errors(pybind11::module_& module);
 void bind_graph(pybind11::module_& module);
+void bind_profile(pybind11::class_<graph::Engine>& model);
 
 }  // namespace ravnest::python

@@ -18,17 +18,6 @@ using graph::Mode;
 
 Mode mode_of(bool train) { return train ? Mode::kTrain : Mode::kEval; }
 
-c10::IValue to_ivalue(const py::handle& object) {
-  if (THPVariable_Check(object.ptr())) return THPVariable_Unpack(object.ptr());
-  if (object.is_none()) return {};
-  if (py::isinstance<py::bool_>(object)) return object.cast<bool>();
-  if (py::isinstance<py::int_>(object)) return object.cast<std::int64_t>();
-  if (py::isinstance<py::float_>(object)) return object.cast<double>();
-  if (py::isinstance<py::str>(object)) return object.cast<std::string>();
-  throw py::type_error("a graph takes tensors, numbers, strings and None, not " +
-                       py::str(py::type::of(object)).cast<std::string>());
-}
-
 py::object to_object(const c10::IValue& value) {
   if (value.isTensor()) return py::cast(value.toTensor());
   if (value.isBool()) return py::bool_(value.toBool());
@@ -44,8 +33,10 @@ py::list run(const Engine& engine, const py::list& inputs, bool train, std::uint
   values.reserve(inputs.size());
   for (const py::handle& input : inputs) values.push_back(to_ivalue(input));
   graph::RunOptions options;
-  if (plain) options.random = std::nullopt;
-  else options.random = graph::RandomKey{seed, step};
+  if (plain)
+    options.random = std::nullopt;
+  else
+    options.random = graph::RandomKey{seed, step};
   std::vector<c10::IValue> outputs;
   {
     const py::gil_scoped_release release;
@@ -66,8 +57,10 @@ py::list sizes_of(const ir::TensorMeta& meta) {
   py::list sizes;
   for (const ir::Size& size : meta.sizes) {
     const std::string symbol = ir::bare_symbol(size);
-    if (!size.symbolic()) sizes.append(size.hint);
-    else sizes.append(symbol.empty() ? size.expression : symbol);
+    if (!size.symbolic())
+      sizes.append(size.hint);
+    else
+      sizes.append(symbol.empty() ? size.expression : symbol);
   }
   return sizes;
 }
@@ -143,13 +136,24 @@ void merge(const std::filesystem::path& train, const std::filesystem::path& eval
 
 }  // namespace
 
+c10::IValue to_ivalue(const py::handle& object) {
+  if (THPVariable_Check(object.ptr())) return THPVariable_Unpack(object.ptr());
+  if (object.is_none()) return {};
+  if (py::isinstance<py::bool_>(object)) return object.cast<bool>();
+  if (py::isinstance<py::int_>(object)) return object.cast<std::int64_t>();
+  if (py::isinstance<py::float_>(object)) return object.cast<double>();
+  if (py::isinstance<py::str>(object)) return object.cast<std::string>();
+  throw py::type_error("a graph takes tensors, numbers, strings and None, not " +
+                       py::str(py::type::of(object)).cast<std::string>());
+}
+
 void bind_graph(py::module_& module) {
   module.def("merge", [](const std::string& train, const std::string& eval, const std::string& out) {
     merge(train, eval, out);
   });
   module.def("load", [](const std::string& path) { return unwrap(Engine::load(path)); });
-  py::class_<Engine>(module, "Model")
-      .def("run", &run)
+  py::class_<Engine> model(module, "Model");
+  model.def("run", &run)
       .def("parameters", [](const Engine& engine) { return to_dict(engine.parameters()); })
       .def("buffers", [](const Engine& engine) { return to_dict(engine.buffers()); })
       .def("in_spec", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).in_spec; })
@@ -167,6 +171,7 @@ void bind_graph(py::module_& module) {
       .def("tied", [](const Engine& engine) {
         return engine.stage() ? engine.stage()->tied : std::map<std::string, std::vector<std::int32_t>>();
       });
+  bind_profile(model);
 }
 
 }  // namespace ravnest::python
