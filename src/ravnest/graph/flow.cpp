@@ -27,8 +27,8 @@ class AliasSets {
 
 class Analysis {
  public:
-  explicit Analysis(const ir::Graph& graph)
-      : graph_(graph), aliases_(graph.values.size()), written_at_(graph.values.size()) {
+  Analysis(const ir::Graph& graph, const std::set<std::string>& changed_elsewhere)
+      : graph_(graph), changed_elsewhere_(changed_elsewhere), aliases_(graph.values.size()), written_at_(graph.values.size()) {
     flow_.defined_at.assign(graph.values.size(), -1);
     flow_.used_at.resize(graph.values.size());
     flow_.inputs.assign(graph.values.size(), nullptr);
@@ -83,7 +83,9 @@ class Analysis {
       const ir::Input* input = flow_.inputs[value];
       if (input == nullptr) continue;
       const bool is_data = input->kind == ir::InputKind::kBuffer || input->kind == ir::InputKind::kConstant;
-      flow_.anywhere[value] = is_data && !memory_is_written(static_cast<ir::ValueId>(value));
+      const bool changed = memory_is_written(static_cast<ir::ValueId>(value));
+      if (changed && input->kind != ir::InputKind::kUser) flow_.changed.insert(input->target);
+      flow_.anywhere[value] = is_data && !changed && !changed_elsewhere_.contains(input->target);
     }
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       bool free = flow_.pure[i];
@@ -142,6 +144,7 @@ class Analysis {
   }
 
   const ir::Graph& graph_;
+  const std::set<std::string>& changed_elsewhere_;
   Flow flow_;
   AliasSets aliases_;
   std::vector<std::vector<int>> written_at_;
@@ -150,7 +153,9 @@ class Analysis {
 
 }  // namespace
 
-Result<Flow> analyse_flow(const ir::Graph& graph) { return Analysis(graph).run(); }
+Result<Flow> analyse_flow(const ir::Graph& graph, const std::set<std::string>& changed_elsewhere) {
+  return Analysis(graph, changed_elsewhere).run();
+}
 
 namespace {
 

@@ -1,6 +1,7 @@
 // Who makes and who reads each value of a graph, and where it may be cut.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct Flow {
   std::vector<const ir::Input*> inputs;   // per value: the input that it is, or nullptr
   std::vector<bool> anywhere;             // per value: computable in any stage from constants and sizes alone
   std::vector<bool> pure;                 // per node: writes nothing and draws no random numbers
+  std::set<std::string> changed;          // tensors of the model that a node changes in place, by name
   // Per position p, "the cut before node p": why it is not allowed; empty where it is. A cut is refused inside the life
   // of memory that is written in place, from its making (or first use, for a buffer) to the last write through any of
   // its names, since the other side would not see the write.
@@ -22,7 +24,9 @@ struct Flow {
 };
 
 // kUnsupported for operators that this build of torch does not know. The graph must outlive the result.
-Result<Flow> analyse_flow(const ir::Graph& graph);
+// `changed_elsewhere` names tensors of the model that another graph over the same ones changes: a copy of those would go
+// stale, so what is made of them is not free to be made anywhere.
+Result<Flow> analyse_flow(const ir::Graph& graph, const std::set<std::string>& changed_elsewhere = {});
 
 // The tensors that have to be sent over a cut before node `position`: made (or given by the user) before it and read
 // behind it. Sizes, and what needs nothing but sizes and constants, are made anew on the other side.

@@ -36,7 +36,7 @@ class Slicer {
   Status analyse() {
     Result<Flow> train = analyse_flow(model_.train);
     if (!train.ok()) return train.status().with_context("training graph");
-    Result<Flow> eval = analyse_flow(model_.eval);
+    Result<Flow> eval = analyse_flow(model_.eval, train->changed);
     if (!eval.ok()) return eval.status().with_context("eval graph");
     train_ = std::move(*train);
     eval_ = std::move(*eval);
