@@ -5,4 +5,5 @@ PYBIND11_MODULE(_core, module) {
   module.attr("__version__") = RAVNEST_VERSION;
   ravnest::python::bind_errors(module);
   ravnest::python::bind_graph(module);
+  ravnest::python::bind_script(module);
 }
