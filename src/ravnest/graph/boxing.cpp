@@ -48,9 +48,7 @@ class Boxer {
   }
   Result<IValue> operator()(const std::string& value) const { return IValue(value); }
   Result<IValue> operator()(ir::DType value) const { return IValue(static_cast<std::int64_t>(to_torch(value))); }
-  Result<IValue> operator()(ir::MemoryFormat value) const {
-    return IValue(static_cast<std::int64_t>(to_torch(value)));
-  }
+  Result<IValue> operator()(ir::MemoryFormat value) const { return IValue(static_cast<std::int64_t>(to_torch(value))); }
   Result<IValue> operator()(ir::StridedLayout) const { return IValue(static_cast<std::int64_t>(at::kStrided)); }
   Result<IValue> operator()(const ir::Device&) const { return IValue(device_); }
   Result<IValue> operator()(const std::vector<std::string>& values) const {
@@ -117,11 +115,11 @@ Result<IValue> box_constant(const ir::Argument& argument, const c10::Argument& d
 }
 
 at::Tensor wrapped_number(const IValue& number) {
-  at::Tensor tensor = at::scalar_tensor(
-      number.toScalar(), at::TensorOptions().dtype(number.isDouble()          ? at::kDouble
-                                                   : number.isBool()          ? at::kBool
-                                                   : number.isComplexDouble() ? at::kComplexDouble
-                                                                              : at::kLong));
+  at::Tensor tensor =
+      at::scalar_tensor(number.toScalar(), at::TensorOptions().dtype(number.isDouble()          ? at::kDouble
+                                                                     : number.isBool()          ? at::kBool
+                                                                     : number.isComplexDouble() ? at::kComplexDouble
+                                                                                                : at::kLong));
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
 }

@@ -73,8 +73,8 @@ std::vector<std::pair<std::string, at::Tensor>> Engine::buffers() const {
   }
   std::vector<std::pair<std::string, at::Tensor>> result;
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    const bool is_buffer = i < model_.weights.size() ? !model_.weights[i].second.is_parameter
-                                                     : not_persistent.contains(names_[i]);
+    const bool is_buffer =
+        i < model_.weights.size() ? !model_.weights[i].second.is_parameter : not_persistent.contains(names_[i]);
     if (is_buffer) result.emplace_back(names_[i], tensors_[i]);
   }
   return result;

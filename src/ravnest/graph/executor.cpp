@@ -53,8 +53,10 @@ class Run {
   void keep(const std::vector<Output>& outputs) {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const Output& output = outputs[i];
-      if (output.is_list) keep_list(output, stack_[i]);
-      else if (output.index >= 0) frame_[output.index] = std::move(stack_[i]);
+      if (output.is_list)
+        keep_list(output, stack_[i]);
+      else if (output.index >= 0)
+        frame_[output.index] = std::move(stack_[i]);
     }
     stack_.clear();
   }
@@ -151,8 +153,8 @@ Executor::~Executor() = default;
 
 const ir::Graph& Executor::graph() const { return *plan_->graph; }
 
-Result<Executor> Executor::compile(std::shared_ptr<const ir::Graph> graph,
-                                   const std::vector<std::string>& tensor_names, c10::Device device) {
+Result<Executor> Executor::compile(std::shared_ptr<const ir::Graph> graph, const std::vector<std::string>& tensor_names,
+                                   c10::Device device) {
   TensorIndex tensors;
   std::vector<std::int32_t> input_registers;
   for (const ir::Input& input : graph->inputs) {

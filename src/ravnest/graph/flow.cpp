@@ -28,7 +28,10 @@ class AliasSets {
 class Analysis {
  public:
   Analysis(const ir::Graph& graph, const std::set<std::string>& changed_elsewhere)
-      : graph_(graph), changed_elsewhere_(changed_elsewhere), aliases_(graph.values.size()), written_at_(graph.values.size()) {
+      : graph_(graph),
+        changed_elsewhere_(changed_elsewhere),
+        aliases_(graph.values.size()),
+        written_at_(graph.values.size()) {
     flow_.defined_at.assign(graph.values.size(), -1);
     flow_.used_at.resize(graph.values.size());
     flow_.inputs.assign(graph.values.size(), nullptr);

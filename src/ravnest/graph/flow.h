@@ -24,8 +24,8 @@ struct Flow {
 };
 
 // kUnsupported for operators that this build of torch does not know. The graph must outlive the result.
-// `changed_elsewhere` names tensors of the model that another graph over the same ones changes: a copy of those would go
-// stale, so what is made of them is not free to be made anywhere.
+// `changed_elsewhere` names tensors of the model that another graph over the same ones changes: a copy of those would
+// go stale, so what is made of them is not free to be made anywhere.
 Result<Flow> analyse_flow(const ir::Graph& graph, const std::set<std::string>& changed_elsewhere = {});
 
 // The tensors that have to be sent over a cut before node `position`: made (or given by the user) before it and read

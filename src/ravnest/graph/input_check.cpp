@@ -31,8 +31,7 @@ bool equals(const ir::Argument& fixed, const c10::IValue& given) {
   if (const auto* flag = std::get_if<bool>(&fixed)) return given.isBool() && given.toBool() == *flag;
   if (const auto* integer = std::get_if<std::int64_t>(&fixed)) return given.isInt() && given.toInt() == *integer;
   if (const auto* number = std::get_if<double>(&fixed)) return given.isDouble() && given.toDouble() == *number;
-  if (const auto* string = std::get_if<std::string>(&fixed))
-    return given.isString() && given.toStringRef() == *string;
+  if (const auto* string = std::get_if<std::string>(&fixed)) return given.isString() && given.toStringRef() == *string;
   return false;
 }
 
@@ -61,8 +60,9 @@ InputCheck::InputCheck(const ir::Graph& graph) {
         expected.dtype = to_torch(expected.value->tensor.dtype);
         for (const ir::Size& size : expected.value->tensor.sizes) {
           const std::string symbol = ir::bare_symbol(size);
-          expected.dimensions.push_back(
-              {size.hint, !size.symbolic() ? -1 : symbol.empty() ? kDerived : number_of(symbol)});
+          expected.dimensions.push_back({size.hint, !size.symbolic() ? -1
+                                                    : symbol.empty() ? kDerived
+                                                                     : number_of(symbol)});
         }
       }
     }
@@ -76,8 +76,9 @@ void InputCheck::check_tensor(const Expected& expected, const c10::IValue& given
   TORCH_CHECK(given.isTensor() && given.toTensor().defined(), "input \"", name, "\" must be a tensor ",
               shown(expected.value->tensor), ", not ", given.tagKind());
   const at::Tensor& tensor = given.toTensor();
-  TORCH_CHECK(tensor.scalar_type() == expected.dtype && tensor.dim() == static_cast<std::int64_t>(expected.dimensions.size()),
-              "input \"", name, "\" must be ", shown(expected.value->tensor), ", not ", tensor.scalar_type(), tensor.sizes());
+  TORCH_CHECK(
+      tensor.scalar_type() == expected.dtype && tensor.dim() == static_cast<std::int64_t>(expected.dimensions.size()),
+      "input \"", name, "\" must be ", shown(expected.value->tensor), ", not ", tensor.scalar_type(), tensor.sizes());
   for (std::size_t i = 0; i < expected.dimensions.size(); ++i) {
     const Dimension& dimension = expected.dimensions[i];
     const std::int64_t size = tensor.size(static_cast<std::int64_t>(i));

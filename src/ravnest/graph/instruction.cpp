@@ -35,8 +35,8 @@ class Maker {
   Status fill(Instruction& instruction, const ir::Node& node) {
     instruction.node = &node;
     instruction.size_operator = find_size_operator(node.target);
-    if (Status status = instruction.size_operator != nullptr ? fill_size_operands(instruction)
-                                                             : fill_operands(instruction);
+    if (Status status =
+            instruction.size_operator != nullptr ? fill_size_operands(instruction) : fill_operands(instruction);
         !status.ok())
       return status;
     return fill_outputs(instruction);
@@ -127,7 +127,8 @@ class Maker {
     Operand operand = reference(ref);
     const bool is_tensor = graph_.values[ref.value].kind == ir::ValueKind::kTensor;
     const bool wants_tensor = type.kind() == TypeKind::TensorType;
-    if (is_tensor && !wants_tensor) return corrupt("argument ", declared.name(), " is a tensor where ", type.str(), " is wanted");
+    if (is_tensor && !wants_tensor)
+      return corrupt("argument ", declared.name(), " is a tensor where ", type.str(), " is wanted");
     if (!is_tensor && wants_tensor) operand.kind = OperandKind::kRegisterAsTensor;
     if (!is_tensor && type.kind() == TypeKind::FloatType) operand.kind = OperandKind::kRegisterAsFloat;
     if (!is_tensor && type.kind() == TypeKind::ListType) {

@@ -36,16 +36,16 @@ struct Operand {
 };
 
 struct Output {
-  std::int32_t index = -1;              // register; -1: dropped
+  std::int32_t index = -1;  // register; -1: dropped
   bool is_list = false;
   std::vector<std::int32_t> items = {};  // of a list; -1: dropped
 };
 
 struct Instruction {
   const ir::Node* node = nullptr;
-  const SizeOperator* size_operator = nullptr;         // arithmetic on sizes; else:
+  const SizeOperator* size_operator = nullptr;  // arithmetic on sizes; else:
   std::optional<c10::OperatorHandle> operation = {};
-  std::optional<c10::OperatorHandle> reshape = {};     // for a view: what to call where the strides do not allow one
+  std::optional<c10::OperatorHandle> reshape = {};  // for a view: what to call where the strides do not allow one
   bool random = false;
   bool dropout = false;           // aten::dropout in training: keyed runs have a faster one of their own
   bool normalises_batch = false;  // in training: needs more than one value per channel

@@ -76,8 +76,7 @@ Result<c10::OperatorHandle> find_operator(const std::string& target) {
   if (dot == std::string::npos || last == dot) return unknown;
   const std::string full = target.substr(name, dot - name) + "::" + target.substr(dot + 1, last - dot - 1);
   const std::string overload = target.substr(last + 1);
-  const auto handle =
-      c10::Dispatcher::singleton().findSchema({full, overload == "default" ? std::string() : overload});
+  const auto handle = c10::Dispatcher::singleton().findSchema({full, overload == "default" ? std::string() : overload});
   if (!handle) return unknown;
   return *handle;
 }
@@ -90,9 +89,9 @@ Result<Effects> effects_of(const ir::Node& node) {
   const c10::FunctionSchema& schema = handle->schema();
   effects.random = handle->hasTag(at::Tag::nondeterministic_seeded);
   // Batch normalisation has the tag for its writes (updates_statistics); its result is always its own.
-  const bool silently_aliasing = (handle->hasTag(at::Tag::maybe_aliasing_or_mutating) &&
-                                  schema.name().find("batch_norm") == std::string::npos) ||
-                                 schema.name() == "aten::type_as";
+  const bool silently_aliasing =
+      (handle->hasTag(at::Tag::maybe_aliasing_or_mutating) && schema.name().find("batch_norm") == std::string::npos) ||
+      schema.name() == "aten::type_as";
   for (const c10::Argument& declared : schema.arguments()) {
     const ir::Argument* given = find_argument(node, declared.name());
     if (given == nullptr) continue;

@@ -23,7 +23,7 @@ const ir::Argument* find_argument(const ir::Node& node, const std::string& name)
 
 // What one call does to the values that it is given. Conservative: what may alias is said to alias.
 struct Effects {
-  std::vector<ir::ValueId> writes;                          // values whose memory the call changes
+  std::vector<ir::ValueId> writes;                           // values whose memory the call changes
   std::vector<std::pair<ir::ValueId, ir::ValueId>> aliases;  // (output, input) that may share memory
   bool random = false;                                       // draws from a generator
 };

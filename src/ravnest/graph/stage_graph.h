@@ -28,7 +28,8 @@ std::vector<StageInterface> stage_interfaces(const ir::Graph& graph, const Flow&
 std::set<ir::ValueId> stage_tensors(const ir::Graph& graph, const Flow& flow, const StageInterface& interface,
                                     int begin, int end, bool last);
 
-// The nodes [begin, end) as a graph; the last stage returns the model's outputs. `tensors` are the inputs that it declares beside the user's, in the model's order.
+// The nodes [begin, end) as a graph; the last stage returns the model's outputs. `tensors` are the inputs that it
+// declares beside the user's, in the model's order.
 ir::Graph stage_graph(const ir::Graph& graph, const Flow& flow, const StageInterface& interface,
                       const std::set<ir::ValueId>& tensors, int begin, int end, bool last);
 

@@ -55,8 +55,7 @@ at::MemoryFormat to_torch(ir::MemoryFormat format) {
 namespace {
 
 at::Tensor copy_of_storage(const ir::Payload& payload, c10::Device device) {
-  const auto elements =
-      static_cast<std::int64_t>(payload.storage->bytes.size() / ir::item_size(payload.dtype));
+  const auto elements = static_cast<std::int64_t>(payload.storage->bytes.size() / ir::item_size(payload.dtype));
   at::Tensor flat = at::empty({elements}, at::TensorOptions().dtype(to_torch(payload.dtype)));
   if (elements > 0) std::memcpy(flat.data_ptr(), payload.storage->bytes.data(), flat.nbytes());
   return device.is_cpu() ? flat : flat.to(device);
@@ -68,8 +67,9 @@ std::vector<at::Tensor> materialize(const ir::NamedPayloads& payloads, c10::Devi
   std::map<std::pair<const ir::Storage*, ir::DType>, at::Tensor> storages;
   std::vector<at::Tensor> tensors;
   for (const auto& [name, payload] : payloads) {
-    const auto twin = std::find_if(payloads.begin(), payloads.begin() + static_cast<std::ptrdiff_t>(tensors.size()),
-                                   [&, &own = payload](const auto& earlier) { return ir::same_tensor(earlier.second, own); });
+    const auto twin =
+        std::find_if(payloads.begin(), payloads.begin() + static_cast<std::ptrdiff_t>(tensors.size()),
+                     [&, &own = payload](const auto& earlier) { return ir::same_tensor(earlier.second, own); });
     if (twin != payloads.begin() + static_cast<std::ptrdiff_t>(tensors.size())) {
       tensors.push_back(tensors[static_cast<std::size_t>(twin - payloads.begin())]);
       continue;
@@ -97,8 +97,8 @@ std::vector<ir::Payload> to_payloads(std::span<const at::Tensor> tensors) {
       storage = std::make_shared<ir::Storage>(
           ir::Storage{std::make_shared<at::Tensor>(host), {data, host.storage().nbytes()}});
     }
-    payloads.push_back({from_torch(host.scalar_type()), host.sizes().vec(), host.strides().vec(),
-                        host.storage_offset(), tensor.requires_grad(), false, storage});
+    payloads.push_back({from_torch(host.scalar_type()), host.sizes().vec(), host.strides().vec(), host.storage_offset(),
+                        tensor.requires_grad(), false, storage});
   }
   return payloads;
 }

@@ -7,8 +7,8 @@
 // with it) may be of any size if the model works at others and its operators stay the same; sizes that the model
 // computes in C++ are found by tracing at several. Everything else that C++ decides (branches, numbers, other sizes) is
 // as it was on the example. Refused: a forward that reads numbers out of tensors (`item()`), and a graph whose outputs,
-// gradients or buffers differ from the model's own, with what differs. `torch::equal`, which torch::nn's attention asks,
-// may be asked of one tensor twice or of two that differ.
+// gradients or buffers differ from the model's own, with what differs. `torch::equal`, which torch::nn's attention
+// asks, may be asked of one tensor twice or of two that differ.
 //
 // The model is as before, its mode, buffers and gradients included, and so are the process's generators; nobody else
 // may use them meanwhile. The result shares the memory of the model's tensors: make an Engine of it, or write it,

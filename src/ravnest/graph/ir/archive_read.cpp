@@ -71,7 +71,8 @@ class ArchiveReader {
 
   Payload payload(const std::string& name, const Field& field, const std::string& folder) {
     if (field["use_pickle"].boolean())
-      field.refuse(text("tensor \"", name, "\" is stored as a pickle, which ravnest never runs; save it as a plain tensor"));
+      field.refuse(
+          text("tensor \"", name, "\" is stored as a pickle, which ravnest never runs; save it as a plain tensor"));
     const auto meta_field = field.optional("tensor_meta");
     if (!meta_field) field.refuse(text("\"", name, "\" is not a tensor"));
     const TensorMeta meta = tensor_meta_from_json(*meta_field);
@@ -118,7 +119,8 @@ class ArchiveReader {
     const json parsed = document(kMetadata);
     const Field metadata(parsed, kMetadata);
     if (metadata["format"].integer() != kMetadataFormat)
-      metadata.refuse(text("format ", metadata["format"].integer(), "; this version of ravnest reads ", kMetadataFormat));
+      metadata.refuse(
+          text("format ", metadata["format"].integer(), "; this version of ravnest reads ", kMetadataFormat));
     read_places(metadata["train_places"], model.train);
     read_places(metadata["eval_places"], model.eval);
     if (const auto stage = metadata.optional("stage")) model.stage = read_stage(*stage, model);

@@ -38,8 +38,8 @@ json payload_to_json(const Payload& payload, const std::string& file, std::int64
 
 // Writes each storage once, and the config that says which window of it each name is. A tensor that is alone on a
 // larger storage is written without the rest of it. Payloads have passed `check`, so their sizes can be multiplied.
-Status write_payloads(ZipWriter& zip, const std::string& root, const NamedPayloads& payloads,
-                      const std::string& folder, const std::string& prefix, const std::string& config) {
+Status write_payloads(ZipWriter& zip, const std::string& root, const NamedPayloads& payloads, const std::string& folder,
+                      const std::string& prefix, const std::string& config) {
   std::map<const Storage*, std::vector<const Payload*>> users;
   for (const auto& [name, payload] : payloads) users[payload.storage.get()].push_back(&payload);
   std::map<const Storage*, std::string> files;

@@ -62,10 +62,8 @@ bool is_floating(DType dtype) {
     case DType::kBool:
     case DType::kUInt16:
     case DType::kUInt32:
-    case DType::kUInt64:
-      return false;
-    default:
-      return true;
+    case DType::kUInt64: return false;
+    default: return true;
   }
 }
 

@@ -13,8 +13,9 @@ namespace {
 constexpr int kMaxDepth = 64;
 
 constexpr std::array<std::string_view, 21> kFunctions = {
-    "Add", "Mul", "Pow", "FloorDiv", "CleanDiv", "IntTrueDiv", "FloatTrueDiv", "Mod", "PythonMod", "Max", "Min",
-    "Rational", "floor", "ceiling", "FloorToInt", "CeilToInt", "TruncToInt", "ToFloat", "Abs", "PowByNatural", "Identity"};
+    "Add",        "Mul",       "Pow",        "FloorDiv", "CleanDiv", "IntTrueDiv",   "FloatTrueDiv",
+    "Mod",        "PythonMod", "Max",        "Min",      "Rational", "floor",        "ceiling",
+    "FloorToInt", "CeilToInt", "TruncToInt", "ToFloat",  "Abs",      "PowByNatural", "Identity"};
 
 class Parser {
  public:

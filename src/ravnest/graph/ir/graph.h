@@ -50,9 +50,9 @@ enum class ValueKind : std::uint8_t { kTensor, kSymInt, kSymFloat, kSymBool };
 struct Value {
   std::string name;
   ValueKind kind = ValueKind::kTensor;
-  TensorMeta tensor;                 // kTensor
-  std::string expression;            // the others
-  std::optional<double> hint = {};   // the others: value at capture
+  TensorMeta tensor;                // kTensor
+  std::string expression;           // the others
+  std::optional<double> hint = {};  // the others: value at capture
 };
 
 struct None {
@@ -60,10 +60,10 @@ struct None {
 };
 using IntOrRef = std::variant<std::int64_t, Ref>;
 
-using Argument = std::variant<None, Ref, bool, std::int64_t, double, std::complex<double>, std::string, DType,
-                              MemoryFormat, StridedLayout, Device, std::vector<bool>, std::vector<std::int64_t>,
-                              std::vector<double>, std::vector<std::string>, std::vector<IntOrRef>, std::vector<Ref>,
-                              std::vector<std::optional<Ref>>>;
+using Argument =
+    std::variant<None, Ref, bool, std::int64_t, double, std::complex<double>, std::string, DType, MemoryFormat,
+                 StridedLayout, Device, std::vector<bool>, std::vector<std::int64_t>, std::vector<double>,
+                 std::vector<std::string>, std::vector<IntOrRef>, std::vector<Ref>, std::vector<std::optional<Ref>>>;
 
 struct NamedArgument {
   std::string name;
@@ -105,8 +105,8 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<Input> inputs;  // parameters, buffers, constants, then the user's, in the order of the call
   std::vector<Argument> outputs;
-  std::string in_spec;   // pytree of (args, kwargs), as torch writes it
-  std::string out_spec;  // pytree of what the model returns
+  std::string in_spec;                   // pytree of (args, kwargs), as torch writes it
+  std::string out_spec;                  // pytree of what the model returns
   std::string namedtuple_fields = "{}";  // JSON: what torch needs to rebuild named tuples of the specs
   std::vector<std::string> argument_names;
   std::map<std::string, Range> ranges;  // of the symbols

@@ -26,7 +26,8 @@ void adopt_constants(Model& model, const Model& eval) {
     while (find(model.constants, adopted) != nullptr) adopted = "eval_" + adopted;
     model.constants.emplace_back(adopted, payload);
     for (Input& input : model.eval.inputs) {
-      const bool is_constant = input.kind == InputKind::kConstant || (input.kind == InputKind::kBuffer && !input.persistent);
+      const bool is_constant =
+          input.kind == InputKind::kConstant || (input.kind == InputKind::kBuffer && !input.persistent);
       if (is_constant && input.target == name) input.target = adopted;
     }
   }

@@ -222,8 +222,11 @@ class ProgramDecoder {
     } else if (tag == "parameter") {
       input = {InputKind::kParameter, tensor(body["arg"]).value, body["parameter_name"].string(), true, {}};
     } else if (tag == "buffer") {
-      input = {InputKind::kBuffer, tensor(body["arg"]).value, body["buffer_name"].string(),
-               body["persistent"].boolean(), {}};
+      input = {InputKind::kBuffer,
+               tensor(body["arg"]).value,
+               body["buffer_name"].string(),
+               body["persistent"].boolean(),
+               {}};
     } else if (tag == "tensor_constant") {
       input = {InputKind::kConstant, tensor(body["arg"]).value, body["tensor_constant_name"].string(), true, {}};
     } else {

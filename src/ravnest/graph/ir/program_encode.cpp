@@ -99,10 +99,8 @@ class ProgramEncoder {
       case InputKind::kParameter: return {{"parameter", {{"arg", arg}, {"parameter_name", input.target}}}};
       case InputKind::kBuffer:
         return {{"buffer", {{"arg", arg}, {"buffer_name", input.target}, {"persistent", input.persistent}}}};
-      case InputKind::kConstant:
-        return {{"tensor_constant", {{"arg", arg}, {"tensor_constant_name", input.target}}}};
-      case InputKind::kFixed:
-        return {{"constant_input", {{"name", input.target}, {"value", argument(input.fixed)}}}};
+      case InputKind::kConstant: return {{"tensor_constant", {{"arg", arg}, {"tensor_constant_name", input.target}}}};
+      case InputKind::kFixed: return {{"constant_input", {{"name", input.target}, {"value", argument(input.fixed)}}}};
       case InputKind::kUser: break;
     }
     return {{"user_input", {{"arg", (*this)(Ref{input.value})}}}};
@@ -128,17 +126,20 @@ class ProgramEncoder {
   static json symbol(const Value& value) {
     json hint = nullptr;
     if (value.hint) {
-      if (value.kind == ValueKind::kSymBool) hint = {{"as_bool", *value.hint != 0}};
-      else if (value.kind == ValueKind::kSymFloat) hint = {{"as_float", number_to_json(*value.hint)}};
-      else hint = {{"as_int", static_cast<std::int64_t>(*value.hint)}};
+      if (value.kind == ValueKind::kSymBool)
+        hint = {{"as_bool", *value.hint != 0}};
+      else if (value.kind == ValueKind::kSymFloat)
+        hint = {{"as_float", number_to_json(*value.hint)}};
+      else
+        hint = {{"as_int", static_cast<std::int64_t>(*value.hint)}};
     }
     if (value.expression.empty()) return hint;  // a plain number
     return {{"as_expr", {{"expr_str", value.expression}, {"hint", std::move(hint)}}}};
   }
 
   json graph() const {
-    json result = {{"tensor_values", json::object()},   {"sym_int_values", json::object()},
-                   {"sym_float_values", json::object()}, {"sym_bool_values", json::object()},
+    json result = {{"tensor_values", json::object()},     {"sym_int_values", json::object()},
+                   {"sym_float_values", json::object()},  {"sym_bool_values", json::object()},
                    {"custom_obj_values", json::object()}, {"is_single_tensor_return", false}};
     for (const Value& value : graph_.values) {
       switch (value.kind) {
@@ -167,14 +168,13 @@ class ProgramEncoder {
     const Result<json> fields = parse_json(graph_.namedtuple_fields, "namedtuple fields");
     return {{"graph", graph()},
             {"signature", {{"input_specs", std::move(input_specs)}, {"output_specs", std::move(output_specs)}}},
-            {"module_call_graph",
-             json::array({{{"fqn", ""},
-                           {"signature",
-                            {{"inputs", json::array()},
-                             {"outputs", json::array()},
-                             {"in_spec", graph_.in_spec},
-                             {"out_spec", graph_.out_spec},
-                             {"forward_arg_names", graph_.argument_names}}}}})},
+            {"module_call_graph", json::array({{{"fqn", ""},
+                                                {"signature",
+                                                 {{"inputs", json::array()},
+                                                  {"outputs", json::array()},
+                                                  {"in_spec", graph_.in_spec},
+                                                  {"out_spec", graph_.out_spec},
+                                                  {"forward_arg_names", graph_.argument_names}}}}})},
             {"metadata", json::object()},
             {"treespec_namedtuple_fields", fields.ok() ? *fields : json::object()}};
   }
@@ -194,12 +194,9 @@ json tensor_meta_to_json(const TensorMeta& meta) {
   for (const Size& size : meta.sizes) sizes.push_back(size_to_json(size));
   json strides = json::array();
   for (const Size& stride : meta.strides) strides.push_back(size_to_json(stride));
-  return {{"dtype", schema_number(meta.dtype)},
-          {"sizes", std::move(sizes)},
-          {"requires_grad", meta.requires_grad},
-          {"device", device_to_json(meta.device)},
-          {"strides", std::move(strides)},
-          {"storage_offset", size_to_json(meta.storage_offset)},
+  return {{"dtype", schema_number(meta.dtype)},      {"sizes", std::move(sizes)},
+          {"requires_grad", meta.requires_grad},     {"device", device_to_json(meta.device)},
+          {"strides", std::move(strides)},           {"storage_offset", size_to_json(meta.storage_offset)},
           {"layout", schema_number(StridedLayout{})}};
 }
 

@@ -59,12 +59,18 @@ class SampleWriter {
   }
 
   Status fixed(const Argument& value) {
-    if (const auto* flag = std::get_if<bool>(&value)) pickle_.boolean(*flag);
-    else if (const auto* integer = std::get_if<std::int64_t>(&value)) pickle_.integer(*integer);
-    else if (const auto* number = std::get_if<double>(&value)) pickle_.number(*number);
-    else if (const auto* string = std::get_if<std::string>(&value)) pickle_.string(*string);
-    else if (std::holds_alternative<None>(value)) pickle_.none();
-    else return unsupported("a fixed input that is neither a number, a string nor None");
+    if (const auto* flag = std::get_if<bool>(&value))
+      pickle_.boolean(*flag);
+    else if (const auto* integer = std::get_if<std::int64_t>(&value))
+      pickle_.integer(*integer);
+    else if (const auto* number = std::get_if<double>(&value))
+      pickle_.number(*number);
+    else if (const auto* string = std::get_if<std::string>(&value))
+      pickle_.string(*string);
+    else if (std::holds_alternative<None>(value))
+      pickle_.none();
+    else
+      return unsupported("a fixed input that is neither a number, a string nor None");
     return {};
   }
 

@@ -60,7 +60,8 @@ Status check_tensors(const Model& model, const Graph& graph) {
     bool agrees = meta.dtype == payload->dtype && meta.sizes.size() == payload->sizes.size();
     for (std::size_t i = 0; agrees && i < meta.sizes.size(); ++i)
       agrees = !meta.sizes[i].symbolic() && meta.sizes[i].hint == payload->sizes[i];
-    if (!agrees) return corrupt("tensor \"", input.target, "\": the graph and the stored tensor differ in type or size");
+    if (!agrees)
+      return corrupt("tensor \"", input.target, "\": the graph and the stored tensor differ in type or size");
   }
   return {};
 }
@@ -113,8 +114,7 @@ Status check(const Payload& payload) {
       return corrupt("sizes beyond any memory");
   }
   const auto available = static_cast<std::int64_t>(payload.storage->bytes.size() / item_size(payload.dtype));
-  if (count > 0 && last >= available)
-    return corrupt("reaches element ", last, " of a storage of ", available);
+  if (count > 0 && last >= available) return corrupt("reaches element ", last, " of a storage of ", available);
   // A parameter gets a gradient of its full size: overlapping strides would let a small file claim any memory.
   if (payload.is_parameter && count > available)
     return unsupported("a parameter whose elements overlap in memory; store it contiguously");

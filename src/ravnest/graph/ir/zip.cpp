@@ -57,8 +57,7 @@ Result<Directory> find_directory(ByteSpan bytes) {
   Directory directory{load<std::uint32_t>(bytes, *end + 16), load<std::uint32_t>(bytes, *end + 12),
                       load<std::uint16_t>(bytes, *end + 10)};
   const bool wide = directory.offset == kIn64 || directory.size == kIn64 || directory.count == kCountIn64;
-  if (wide && *end >= kEnd64LocatorSize &&
-      load<std::uint32_t>(bytes, *end - kEnd64LocatorSize) == kEnd64Locator) {
+  if (wide && *end >= kEnd64LocatorSize && load<std::uint32_t>(bytes, *end - kEnd64LocatorSize) == kEnd64Locator) {
     ByteReader reader(bytes);
     const std::uint64_t at = load<std::uint64_t>(bytes, *end - kEnd64LocatorSize + 8);
     if (!reader.seek(at).ok() || reader.remaining() < 56 || load<std::uint32_t>(bytes, at) != kEnd64)
