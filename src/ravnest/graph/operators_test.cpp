@@ -193,7 +193,7 @@ TEST(Boxing, ANumberIsWhatTheSchemaAsksFor) {
 TEST(Boxing, ANumberForATensorIsWeakInTypePromotion) {
   const at::Tensor number = boxed(2.0, "torch.ops.aten.mul.Tensor", "other").toTensor();
   EXPECT_EQ(number.dim(), 0);
-  EXPECT_EQ(at::mul(at::ones({2}, at::kFloat), number).scalar_type(), at::kFloat);
+  EXPECT_EQ(at::mul(at::ones({}, at::kFloat), number).scalar_type(), at::kFloat);
   EXPECT_EQ(wrapped_number(std::int64_t{2}).scalar_type(), at::kLong);
   EXPECT_EQ(wrapped_number(true).scalar_type(), at::kBool);
 }

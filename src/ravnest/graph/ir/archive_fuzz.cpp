@@ -24,6 +24,15 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
+// The same tensors on memory of their own, where a look beyond a storage's end is seen by the address sanitizer: in the
+// archive, the next record lies there.
+NamedPayloads on_own_memory(NamedPayloads payloads) {
+  for (auto& [name, payload] : payloads)
+    payload.storage =
+        testing::storage_of(std::vector<std::byte>(payload.storage->bytes.begin(), payload.storage->bytes.end()));
+  return payloads;
+}
+
 // Windows that overlap themselves show more elements than their file has; only few of those are worth comparing.
 bool is_small(const NamedPayloads& payloads) {
   for (const auto& [name, payload] : payloads) {
@@ -41,7 +50,7 @@ void check_round_trip(const Model& model) {
   require(testing::shown(*again) == testing::shown(model), "what we write reads back the same");
   for (const auto list : {&Model::weights, &Model::constants}) {
     if (is_small(model.*list))
-      require(testing::same_elements(model.*list, (*again).*list), "tensors come through unchanged");
+      require(testing::same_elements(on_own_memory(model.*list), (*again).*list), "tensors come through unchanged");
   }
   require(testing::bytes_of(*again).value() == *written, "writing twice gives the same bytes");
 }
@@ -93,7 +102,8 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
                                                unsigned int seed) {
   Random random(seed);
   if (random() % 4 != 0) {
-    const auto bytes = changed_archive(std::as_bytes(std::span(data, size)), random);
+    const std::string* other = fuzzing::accepted().instead(random);
+    const auto bytes = changed_archive(other ? as_byte_span(*other) : std::as_bytes(std::span(data, size)), random);
     if (!bytes.empty() && bytes.size() <= max_size) {
       std::memcpy(data, bytes.data(), bytes.size());
       return bytes.size();
@@ -105,9 +115,11 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const ByteSpan bytes = std::as_bytes(std::span(data, size));
   const Result<Model> model = testing::read_back({bytes.begin(), bytes.end()});
-  if (model.ok())
+  if (model.ok()) {
     check_round_trip(*model);
-  else
+    fuzzing::accepted().remember(as_string_view(bytes));
+  } else {
     require(!model.status().message().empty(), "a refusal says why");
+  }
   return 0;
 }

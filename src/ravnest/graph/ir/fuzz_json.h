@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
@@ -16,6 +17,32 @@ namespace ravnest::ir::fuzzing {
 using Random = std::minstd_rand;
 
 inline std::size_t below(Random& random, std::size_t bound) { return bound == 0 ? 0 : random() % bound; }
+
+// Inputs that were accepted. Nearly all that the fuzzer collects is refused somewhere, each for a new reason; what lies
+// behind the last check is only met by mutations that start from something that passes them.
+class Accepted {
+ public:
+  void remember(std::string_view input) {
+    if (inputs_.size() < kMost)
+      inputs_.emplace_back(input);
+    else
+      inputs_[next_++ % kMost] = input;
+  }
+  // One of them, or nothing where there is none yet or it is `input`'s own turn.
+  const std::string* instead(Random& random) const {
+    return inputs_.empty() || random() % 2 == 0 ? nullptr : &inputs_[below(random, inputs_.size())];
+  }
+
+ private:
+  static constexpr std::size_t kMost = 256;
+  std::vector<std::string> inputs_;
+  std::size_t next_ = 0;
+};
+
+inline Accepted& accepted() {
+  static Accepted all;
+  return all;
+}
 
 // The fuzzer's own mutation of some bytes.
 inline std::string mutated_bytes(std::string bytes, std::size_t room = 64) {
@@ -63,8 +90,14 @@ inline nlohmann::json strange_value(Random& random) {
 }
 
 inline void mutate_scalar(nlohmann::json& value, Random& random) {
-  if (value.is_number_integer() && random() % 2 == 0) {
-    value = value.get<std::int64_t>() ^ (std::int64_t{1} << below(random, 63));
+  if (value.is_number_integer() && random() % 4 != 0) {
+    const auto number = value.get<std::uint64_t>();  // unsigned, so that it may wrap around
+    switch (random() % 4) {
+      case 0: value = static_cast<std::int64_t>(number + 1); break;
+      case 1: value = static_cast<std::int64_t>(number - 1); break;
+      case 2: value = static_cast<std::int64_t>(number * 2); break;
+      default: value = static_cast<std::int64_t>(number ^ (std::uint64_t{1} << below(random, 64)));
+    }
   } else if (value.is_string() && random() % 2 == 0) {
     value = mutated_bytes(value.get<std::string>());
   } else {
@@ -99,9 +132,9 @@ inline void mutate_structure(nlohmann::json& value, const nlohmann::json& other,
   }
 }
 
-// The document with one to four changes, as text.
+// The document with one change, or a few more, as text.
 inline std::string mutated_json(nlohmann::json document, Random& random) {
-  for (std::size_t changes = 1 + below(random, 4); changes > 0; --changes) {
+  for (bool more = true; more; more = random() % 4 == 0) {
     std::vector<nlohmann::json*> all;
     collect(document, all);
     nlohmann::json& value = *all[below(random, all.size())];

@@ -39,6 +39,7 @@ void try_program(std::string_view text) {
   require(again.ok(), "what we encode can be decoded");
   require(encode_program(*again).dump() == encoded.dump(), "encoding is stable");
   static_cast<void>(sample_inputs(*graph).ok());
+  fuzzing::accepted().remember(text);
 }
 
 void try_expression(std::string_view text) {
@@ -60,7 +61,9 @@ void try_tree_spec(std::string_view text) {
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned int seed) {
   fuzzing::Random random(seed);
-  const Result<nlohmann::json> document = parse_json({reinterpret_cast<const char*>(data), size}, "input");
+  const std::string* other = fuzzing::accepted().instead(random);
+  const std::string_view input = other ? *other : std::string_view(reinterpret_cast<const char*>(data), size);
+  const Result<nlohmann::json> document = parse_json(input, "input");
   if (document.ok() && random() % 8 != 0) {
     const std::string text = fuzzing::mutated_json(*document, random);
     if (text.size() <= max_size) {
