@@ -20,7 +20,8 @@ std::optional<std::vector<Item>> call_builtin(const torch::jit::Node& node, std:
 std::optional<Item> call_on_numbers(const torch::jit::Node& node, const std::vector<Item>& inputs, Recorder& recorder);
 
 // Runs the node in TorchScript's own way on the example. Numbers that go in are fixed at their values, and what comes
-// out is constant. Refuses nodes that read tensors of the graph, except those that ask for more than their data.
+// out is constant. Refuses nodes that read tensors of the graph, except those that ask for their type, device and the
+// like.
 std::vector<Item> call_on_example(const torch::jit::Node& node, std::vector<Item>& inputs, Recorder& recorder);
 
 }  // namespace ravnest::graph::script

@@ -2,7 +2,7 @@
 //
 // Every call is also carried out on the example, so that all sizes, types and results are at hand for whoever decides
 // what is called next. Sizes of tensors are recorded as values of the graph: whether they are numbers or change with
-// the batch is found out later (batch.h). A decision that was taken on such a value is a Guard.
+// the batch is found out later (sizes.h). A decision that was taken on such a value is a Guard.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
