@@ -72,6 +72,9 @@ function(ravnest_test)
     # An executable would get -fPIE, for which the precompiled header is not made.
     set_target_properties(${arg_NAME} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${arg_NAME} PRIVATE -fPIC)
+  else()
+    # Optimising a test costs more than it gains. With torch the precompiled header asks for one level everywhere.
+    target_compile_options(${arg_NAME} PRIVATE -O1)
   endif()
   gtest_discover_tests(${arg_NAME} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
                        PROPERTIES TIMEOUT ${RAVNEST_TEST_TIMEOUT_S})
