@@ -41,7 +41,9 @@ json payload_to_json(const Payload& payload, const std::string& file, std::int64
 Status write_payloads(ZipWriter& zip, const std::string& root, const NamedPayloads& payloads, const std::string& folder,
                       const std::string& prefix, const std::string& config) {
   std::map<const Storage*, std::vector<const Payload*>> users;
-  for (const auto& [name, payload] : payloads) users[payload.storage.get()].push_back(&payload);
+  for (const auto& [name, payload] : payloads) {
+    if (element_count(payload) > 0) users[payload.storage.get()].push_back(&payload);
+  }
   std::map<const Storage*, std::string> files;
   json entries = json::object();
   for (const auto& [name, payload] : payloads) {
