@@ -78,7 +78,8 @@ void fill_dropout_mask(float* mask, std::int64_t count, double p, float scale, s
 at::Tensor keyed_dropout(const at::Tensor& input, double p, std::uint64_t key) {
   if (p == 0 || input.numel() == 0) return input;
   const float scale = p < 1 ? static_cast<float>(1.0 / (1.0 - p)) : 0.0F;
-  at::Tensor mask = at::empty_like(input, input.options().dtype(at::kFloat).requires_grad(false));
+  // Contiguous, whatever the input's strides: they may differ between a stage and the whole model.
+  at::Tensor mask = at::empty(input.sizes(), input.options().dtype(at::kFloat).requires_grad(false));
   fill_dropout_mask(mask.mutable_data_ptr<float>(), mask.numel(), p, scale, key);
   return input.mul(input.scalar_type() == at::kFloat ? mask : mask.to(input.scalar_type()));
 }

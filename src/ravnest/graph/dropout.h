@@ -11,8 +11,8 @@
 
 namespace ravnest::graph {
 
-// What aten::dropout(input, p, train=true) computes, with a mask by `key`; differentiable. For floating tensors on the
-// CPU. 0 <= p <= 1.
+// What aten::dropout(input, p, train=true) computes, with a mask by `key` and the element's index, not its place in
+// memory; differentiable. For floating tensors on the CPU. 0 <= p <= 1.
 at::Tensor keyed_dropout(const at::Tensor& input, double p, std::uint64_t key);
 
 // Writes `scale` for each element that is kept, with probability 1 - p, and 0 for the others. Element i depends on

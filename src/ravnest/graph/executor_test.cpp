@@ -360,6 +360,11 @@ TEST(Dropout, TheMaskIsTheSameForAnyLengthBehindAnElement) {
     EXPECT_TRUE(at::equal(keyed_dropout(at::ones({size}), 0.5, 7), longer.slice(0, 0, size))) << size;
 }
 
+TEST(Dropout, TheMaskGoesByIndexWhateverTheStrides) {
+  const at::Tensor transposed = at::ones({40, 30}).t();
+  EXPECT_TRUE(at::equal(keyed_dropout(transposed, 0.5, 7), keyed_dropout(transposed.contiguous(), 0.5, 7)));
+}
+
 TEST(Dropout, NothingAndEverythingCanBeDropped) {
   const at::Tensor x = at::ones({100});
   EXPECT_TRUE(at::equal(keyed_dropout(x, 0, 1), x));
