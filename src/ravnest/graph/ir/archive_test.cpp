@@ -37,12 +37,13 @@ Model affine(Payload weight = float_payload({2}, {3, 4})) {
 }
 
 // A model that only holds tensors: its weights by name, all parameters.
-Model holder(std::vector<std::pair<std::string, Payload>> weights) {
+Model holder(const std::vector<std::pair<std::string, Payload>>& weights) {
   ModelBuilder builder;
   const Ref x = builder.input("x", {fixed(1)});
-  for (auto& [name, payload] : weights) {
-    payload.is_parameter = true;
-    builder.parameter(name, std::move(payload));
+  for (const auto& [name, payload] : weights) {
+    Payload parameter = payload;
+    parameter.is_parameter = true;
+    builder.parameter(name, std::move(parameter));
   }
   return builder.returns({x});
 }

@@ -124,7 +124,7 @@ Result<Line> read_line(ByteReader& reader) {
 struct Extent {
   std::size_t begin = 0;
   std::size_t end = 0;
-  auto operator<=>(const Extent&) const = default;
+  auto operator<=>(const Extent&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm of clang-tidy 14
 };
 
 bool overlap(std::vector<Extent>& extents) {
