@@ -170,15 +170,6 @@ bool is_sent(const ir::Graph& graph, const Flow& flow, std::size_t value) {
 
 }  // namespace
 
-std::vector<ir::ValueId> crossing(const ir::Graph& graph, const Flow& flow, int position) {
-  std::vector<ir::ValueId> result;
-  for (std::size_t value = 0; value < graph.values.size(); ++value) {
-    if (is_sent(graph, flow, value) && flow.defined_at[value] < position && flow.used_at[value].back() >= position)
-      result.push_back(static_cast<ir::ValueId>(value));
-  }
-  return result;
-}
-
 std::vector<std::int64_t> crossing_sums(const ir::Graph& graph, const Flow& flow,
                                         const std::vector<std::int64_t>& amounts) {
   std::vector<std::int64_t> sums(graph.nodes.size() + 2, 0);

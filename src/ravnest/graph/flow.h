@@ -28,11 +28,9 @@ struct Flow {
 // go stale, so what is made of them is not free to be made anywhere.
 Result<Flow> analyse_flow(const ir::Graph& graph, const std::set<std::string>& changed_elsewhere = {});
 
-// The tensors that have to be sent over a cut before node `position`: made (or given by the user) before it and read
-// behind it. Sizes, and what needs nothing but sizes and constants, are made anew on the other side.
-std::vector<ir::ValueId> crossing(const ir::Graph& graph, const Flow& flow, int position);
-
-// The same for all positions from 0 to nodes.size() in one sweep: the sum of `amounts` (per value) over what crosses.
+// The sum of `amounts` (per value) over the tensors that have to be sent over a cut, for all positions from 0 to
+// nodes.size(): those made, or given by the user, before it and read behind it. Sizes, and what needs nothing but sizes
+// and constants, are made anew on the other side.
 std::vector<std::int64_t> crossing_sums(const ir::Graph& graph, const Flow& flow,
                                         const std::vector<std::int64_t>& amounts);
 

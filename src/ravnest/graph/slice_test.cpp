@@ -286,7 +286,10 @@ TEST(Flow, KnowsWhoMakesAndReadsEachValue) {
   EXPECT_EQ(flow.defined_at[3], 0);
   EXPECT_THAT(flow.used_at[3], ElementsAre(1));
   EXPECT_THAT(flow.used_at[5], ElementsAre(3)) << "the graph's output, behind the last node";
-  EXPECT_THAT(crossing(model.train, flow, 2), ElementsAre(4));
+  std::vector<std::int64_t> amounts(model.train.values.size(), 1);
+  EXPECT_EQ(crossing_sums(model.train, flow, amounts)[2], 1);
+  amounts[4] = 100;
+  EXPECT_EQ(crossing_sums(model.train, flow, amounts)[2], 100);
   EXPECT_TRUE(flow.pure[0]);
 }
 
