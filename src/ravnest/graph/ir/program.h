@@ -7,6 +7,10 @@
 #include "ravnest/base/status.h"
 #include "ravnest/graph/ir/graph.h"
 
+namespace ravnest {
+class Field;
+}
+
 namespace ravnest::ir {
 
 // The schema that we read and write: torch 2.13's, and 2.11's, which differs in its minor number only.
@@ -23,7 +27,6 @@ nlohmann::json encode_program(const Graph& graph);
 nlohmann::json size_to_json(const Size& size);
 nlohmann::json tensor_meta_to_json(const TensorMeta& meta);
 
-class Field;
 // Throws DecodeError.
 TensorMeta tensor_meta_from_json(const Field& field);
 

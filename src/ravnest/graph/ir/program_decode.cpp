@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "ravnest/graph/ir/json_field.h"
+#include "ravnest/base/json_field.h"
 #include "ravnest/graph/ir/program.h"
 #include "ravnest/graph/ir/verify.h"
 

@@ -1,5 +1,5 @@
 #include "ravnest/base/json.h"
-#include "ravnest/graph/ir/json_field.h"
+#include "ravnest/base/json_field.h"
 #include "ravnest/graph/ir/program.h"
 
 namespace ravnest::ir {

@@ -1,18 +1,20 @@
 // A JSON value together with where it stands, so that every complaint about it can say so.
 //
-// Reading what is not there or of another type throws DecodeError; the decoders of this folder catch it at their
-// border and return its Status. Nothing of this leaves the folder.
+// Reading what is not there or of another type throws DecodeError, with a Status that names the place; a decoder
+// catches it at its border and returns that Status, so that none leaves the folder of a decoder.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "ravnest/base/status.h"
 
-namespace ravnest::ir {
+namespace ravnest {
 
 struct DecodeError {
   Status status;
@@ -91,7 +93,7 @@ class Field {
   std::string where_;
 };
 
-// JSON has no infinities; torch spells them as strings.
+// JSON has no infinities; they are spelt as strings, as torch does.
 inline nlohmann::json number_to_json(double value) {
   if (value == std::numeric_limits<double>::infinity()) return "Infinity";
   if (value == -std::numeric_limits<double>::infinity()) return "-Infinity";
@@ -99,4 +101,4 @@ inline nlohmann::json number_to_json(double value) {
   return value;
 }
 
-}  // namespace ravnest::ir
+}  // namespace ravnest

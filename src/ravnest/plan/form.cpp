@@ -1,0 +1,173 @@
+#include "ravnest/plan/form.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ravnest/plan/exhaustive.h"
+#include "ravnest/plan/genetic.h"
+#include "ravnest/plan/units.h"
+
+namespace ravnest::plan {
+namespace {
+
+// Up to here looking at every grouping costs no more than evolving one.
+constexpr int kCheckedAgainstAll = 8;
+
+class Former {
+ public:
+  Former(const ModelCosts& costs, const Pool& pool, const FormOptions& options)
+      : costs_(costs),
+        pool_(pool),
+        options_(options),
+        balance_(options.balance.value_or(compute_known(pool) ? Balance::kTime : Balance::kParams)),
+        scorer_(costs, machines_of(pool), balance_, options.training) {}
+
+  Result<Formation> run() {
+    const int count = scorer_.nodes();
+    const int smallest = std::min(options_.min_cluster_size, count);
+    if (smallest < 1) return invalid("min_cluster_size must be at least 1, not ", options_.min_cluster_size);
+    if (smallest > scorer_.most_stages()) return too_few_stages(smallest);
+    std::vector<int> nodes(count);
+    std::iota(nodes.begin(), nodes.end(), 0);
+    std::optional<Groups> groups = grouped(nodes, smallest);
+    // More nodes than the model has stages may not add up to whole clusters: then the smallest stay out.
+    std::vector<int> unused;
+    while (!groups && static_cast<int>(nodes.size()) > scorer_.most_stages() &&
+           static_cast<int>(unused.size()) < kMostLeftOut) {
+      leave_out_smallest(nodes, unused);
+      groups = grouped(nodes, smallest);
+    }
+    if (!groups && static_cast<int>(nodes.size()) > scorer_.most_stages()) {
+      while (static_cast<int>(nodes.size()) > scorer_.most_stages()) leave_out_smallest(nodes, unused);
+      groups = grouped(nodes, smallest);
+    }
+    if (!groups) return does_not_fit();
+    return formation(*groups, std::move(unused));
+  }
+
+ private:
+  static constexpr int kMostLeftOut = 3;
+
+  std::optional<Groups> grouped(const std::vector<int>& nodes, int smallest) {
+    std::optional<Groups> groups = evolve(scorer_, nodes, {options_.seed, smallest, options_.progress});
+    if (groups && scorer_.pool(*groups) <= 0) groups.reset();
+    // A small pool is checked against all groupings; where nothing was found, a middling one too before giving up.
+    const int limit = groups ? kCheckedAgainstAll : kExhaustiveLimit;
+    if (static_cast<int>(nodes.size()) <= limit) {
+      std::optional<Groups> best = best_grouping(scorer_, nodes, smallest);
+      if (best && (!groups || scorer_.pool(*best) > scorer_.pool(*groups))) groups = std::move(best);
+    }
+    return groups;
+  }
+
+  void leave_out_smallest(std::vector<int>& nodes, std::vector<int>& unused) const {
+    // Of equals the last, so that the first nodes of a pool keep their places.
+    const auto smallest = std::min_element(nodes.rbegin(), nodes.rend(), [&](int a, int b) {
+      return scorer_.machines()[a].ram_bytes < scorer_.machines()[b].ram_bytes;
+    });
+    unused.push_back(*smallest);
+    nodes.erase(std::next(smallest).base());
+  }
+
+  Formation formation(const Groups& groups, std::vector<int> unused) {
+    Formation made;
+    made.balance = balance_;
+    made.unused = std::move(unused);
+    std::sort(made.unused.begin(), made.unused.end());
+    for (const Group& group : groups) {
+      ClusterScore score = scorer_.refine(group, static_cast<int>(groups.size()));
+      FormedCluster& cluster = made.clusters.emplace_back();
+      for (const int index : score.order) cluster.nodes.push_back(group.members[index]);
+      cluster.cutting = std::move(score.cutting);
+      if (balance_ == Balance::kParams) note_other_shares(group, score.machines, cluster, made);
+    }
+    std::sort(made.clusters.begin(), made.clusters.end(), [](const FormedCluster& a, const FormedCluster& b) {
+      return *std::min_element(a.nodes.begin(), a.nodes.end()) < *std::min_element(b.nodes.begin(), b.nodes.end());
+    });
+    for (const int node : made.unused) {
+      made.notes.push_back(text(describe(pool_, node), " is not used: the model can be cut into at most ",
+                                scorer_.most_stages(), " stages"));
+    }
+    return made;
+  }
+
+  void note_other_shares(const Group& group, const std::vector<Machine>& machines, const FormedCluster& cluster,
+                         Formation& made) const {
+    const std::optional<Cutting> shares = cut(scorer_.segments(), machines, Balance::kParams, options_.training);
+    if (!shares || shares->cuts == cluster.cutting.cuts) return;
+    made.notes.push_back(text("the cluster of ", describe(pool_, group.members.front()),
+                              " is not cut by shares of RAM, which would not fit, but for the fastest pass that does"));
+  }
+
+  Status too_few_stages(int smallest) const {
+    return invalid("the model can be cut into at most ", scorer_.most_stages(),
+                   scorer_.most_stages() == 1 ? " stage" : " stages", ", but a cluster must have at least ", smallest,
+                   " nodes; a smaller min_cluster_size would help");
+  }
+
+  Status does_not_fit() {
+    double ram = 0;
+    for (const Machine& machine : scorer_.machines()) ram += machine.ram_bytes;
+    const auto needed = static_cast<double>(costs_.memory_bytes);
+    if (ram < needed) {
+      return invalid("the pool's ", pool_.nodes.size(), pool_.nodes.size() == 1 ? " node has " : " nodes have ",
+                     megabytes(ram), " of RAM in all, but training this model takes ", megabytes(needed), "; ", help());
+    }
+    // What comes nearest: all nodes in one cluster, as far as it has stages for them, with memory balanced.
+    std::vector<int> nodes(scorer_.nodes());
+    std::iota(nodes.begin(), nodes.end(), 0);
+    std::vector<int> unused;
+    while (static_cast<int>(nodes.size()) > scorer_.most_stages()) leave_out_smallest(nodes, unused);
+    Scorer by_memory(costs_, scorer_.machines(), Balance::kMemory, options_.training);
+    const Group group = by_memory.group(nodes);
+    const ClusterScore score = by_memory.refine(group, 1);
+    if (!score.possible) return internal("no cutting into ", nodes.size(), " stages was found");
+    const int stages = static_cast<int>(nodes.size());
+    double cluster_needs = 0;
+    double cluster_has = 0;
+    int fullest_stage = 0;
+    double fullest_share = 0;
+    std::vector<double> needs;
+    for (int s = 0; s < stages; ++s) {
+      needs.push_back(static_cast<double>(stage_memory(score.cutting.loads[s], s, stages, options_.training).total()));
+      cluster_needs += needs[s];
+      cluster_has += score.machines[s].ram_bytes;
+      if (needs[s] / score.machines[s].ram_bytes > fullest_share) {
+        fullest_share = needs[s] / score.machines[s].ram_bytes;
+        fullest_stage = s;
+      }
+    }
+    if (cluster_needs > cluster_has) {
+      return invalid("all ", stages, " nodes together in one cluster have ", megabytes(cluster_has),
+                     " of RAM, but its stages, with the weights and activations of ", stages,
+                     " passes in flight, need ", megabytes(cluster_needs), "; ", help());
+    }
+    const int node = group.members[score.order[fullest_stage]];
+    return invalid(describe(pool_, node), " has ", megabytes(score.machines[fullest_stage].ram_bytes),
+                   " of RAM, but the smallest stage that it could be given needs ", megabytes(needs[fullest_stage]),
+                   "; ", help());
+  }
+
+  static std::string_view help() {
+    return "a smaller batch in example_args, more nodes, or nodes with more RAM would help";
+  }
+
+  const ModelCosts& costs_;
+  const Pool& pool_;
+  const FormOptions& options_;
+  Balance balance_;
+  Scorer scorer_;
+};
+
+}  // namespace
+
+Result<Formation> form_clusters(const ModelCosts& costs, const Pool& pool, const FormOptions& options) {
+  if (pool.nodes.empty()) return invalid("the pool has no nodes");
+  if (costs.operators.empty()) return invalid("the model has no operators: there is nothing to train");
+  if (std::none_of(costs.stored.begin(), costs.stored.end(), [](const StoredCost& each) { return each.parameter; }))
+    return invalid("the model has no parameters: there is nothing to train");
+  return Former(costs, pool, options).run();
+}
+
+}  // namespace ravnest::plan

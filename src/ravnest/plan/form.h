@@ -1,0 +1,40 @@
+// From a pool and a model's costs to clusters with their stages: the decisions of a plan, before any file is written.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/plan/costs.h"
+#include "ravnest/plan/cut.h"
+#include "ravnest/plan/pool.h"
+
+namespace ravnest::plan {
+
+struct FormOptions {
+  std::optional<Balance> balance;  // by default time where every node's compute is known, else params
+  int min_cluster_size = 2;
+  std::uint64_t seed = 0;
+  TrainingOptions training;
+  std::function<bool(double)> progress;  // see genetic.h
+};
+
+struct FormedCluster {
+  std::vector<int> nodes;  // in the order of the stages
+  Cutting cutting;
+};
+
+struct Formation {
+  std::vector<FormedCluster> clusters;  // by their lowest node
+  std::vector<int> unused;              // nodes for which the model has no stage
+  Balance balance = Balance::kParams;
+  std::vector<std::string> notes;
+};
+
+// kInvalid where the RAM of the pool, of a cluster or of a node is less than it must hold, with both numbers and what
+// would help, or where the model cannot be cut for so many nodes.
+Result<Formation> form_clusters(const ModelCosts& costs, const Pool& pool, const FormOptions& options);
+
+}  // namespace ravnest::plan

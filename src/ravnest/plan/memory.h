@@ -1,0 +1,37 @@
+// The memory that a stage needs on its node.
+#pragma once
+
+#include <cstdint>
+
+#include "ravnest/plan/segments.h"
+
+namespace ravnest::plan {
+
+struct TrainingOptions {
+  // Bytes of state that the optimizer keeps for a byte of trained weights: 2 for Adam and its relatives, 1 for SGD with
+  // momentum, 0 for plain SGD.
+  double optimizer_state = 2;
+  // Updates between two averagings over the rings.
+  int updates_per_round = 100;
+  // How many clusters average with each other, as far as that is known when a model is cut for one of them.
+  int clusters = 1;
+};
+
+struct StageMemory {
+  std::int64_t weights = 0;  // and buffers
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t versions = 0;     // older weights, stashed for the passes in flight that began with them
+  std::int64_t activations = 0;  // of all passes in flight, what is on its way in and out, and what operators need
+
+  std::int64_t total() const { return weights + gradients + optimizer + versions + activations; }
+  bool operator==(const StageMemory&) const = default;
+};
+
+// As many passes are in flight as the cluster has stages; at stage s all but s of them wait for their backward, each
+// with the version of the weights that its forward used.
+constexpr int passes_in_flight(int stage, int stages) { return stages - stage; }
+
+StageMemory stage_memory(const StageLoad& load, int stage, int stages, const TrainingOptions& options);
+
+}  // namespace ravnest::plan

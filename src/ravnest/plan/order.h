@@ -1,0 +1,49 @@
+// In which order the machines of one cluster should stand, and where to cut for them.
+#pragma once
+
+#include <vector>
+
+#include "ravnest/plan/cut.h"
+
+namespace ravnest::plan {
+
+struct ClusterScore {
+  std::vector<int> order;  // of the stages: indices into the list of machines that were given
+  Cutting cutting;
+  std::vector<Machine> machines;  // in the order of the stages
+  bool possible = false;          // whether the model has a stage for everyone
+  bool fits() const { return possible && cutting.fits(); }
+};
+
+// The given order stays, unless only another fits, or, where time is balanced, another promises clearly more.
+class Ordering {
+ public:
+  // All must outlive the object. `fine` has all places to cut, `coarse` some of them: it is taken first, and decides
+  // where something fits.
+  Ordering(const Segments& fine, const Segments& coarse, const std::vector<Machine>& machines, Balance balance,
+           const TrainingOptions& training);
+
+  ClusterScore in_given_order() const;
+  // Tries other orders too: all of them if `thorough` and the cluster is small, else those that look promising.
+  ClusterScore best(const ClusterScore& given, bool thorough) const;
+  // The better of two that were found otherwise and `best`, worked out over all places.
+  ClusterScore refined(const ClusterScore& known) const;
+
+ private:
+  using Order = std::vector<int>;
+
+  ClusterScore in_order(const Segments& segments, Order order, Balance balance) const;
+  bool better(const ClusterScore& a, const ClusterScore& b, double margin = 1) const;
+  double period(const ClusterScore& score) const;
+  void climb(ClusterScore& best) const;
+  // What is left where shares of RAM do not fit.
+  Balance other_balance() const { return balance_ == Balance::kMemory ? Balance::kMemory : Balance::kTime; }
+
+  const Segments& fine_;
+  const Segments& coarse_;
+  const std::vector<Machine>& machines_;
+  Balance balance_;
+  const TrainingOptions& training_;
+};
+
+}  // namespace ravnest::plan

@@ -1,0 +1,74 @@
+// What a group of nodes is worth as a cluster, and a set of clusters as a pool.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "ravnest/plan/order.h"
+#include "ravnest/plan/predict.h"
+
+namespace ravnest::plan {
+
+// What a cluster is worth depends on how many average with each other: alone, with one, with two, with more.
+using ClusterScores = std::array<std::unique_ptr<ClusterScore>, 4>;
+
+// A cluster in the making: its nodes in ascending order, and what is known of their worth.
+struct Group {
+  std::vector<int> members;
+  ClusterScores* scores = nullptr;  // the scorer's; filled when asked for
+};
+using Groups = std::vector<Group>;
+
+// A cluster's nodes keep the order of the pool file, unless only another order fits, or, where time is balanced,
+// another promises clearly more. In large pools other orders are tried at the end only, by `refine`. Scores are kept:
+// clusters of like machines in like order are worked out once. Not thread-safe.
+class Scorer {
+ public:
+  // `costs` must outlive the scorer.
+  Scorer(const ModelCosts& costs, std::vector<Machine> machines, Balance balance, const TrainingOptions& training);
+
+  // `members` ascending.
+  Group group(std::vector<int> members);
+  const ClusterScore& score(const Group& group, int clusters);
+  // Between two batches; the cluster must fit.
+  double period_s(const Group& group, int clusters);
+
+  // Higher is better. Positive where every cluster fits: samples/s, with fewer hops and less staleness as a tie-break.
+  // Else negative, nearer to zero the less is missing.
+  double pool(const Groups& groups);
+
+  // The same cluster worked out with more effort, over all places to cut.
+  ClusterScore refine(const Group& group, int clusters);
+
+  int nodes() const { return static_cast<int>(machines_.size()); }
+  const std::vector<Machine>& machines() const { return machines_; }
+  int most_stages() const { return fine_.most_stages(); }
+  const Segments& segments() const { return fine_; }
+
+ private:
+  using Order = std::vector<int>;
+
+  TrainingOptions training_with(int clusters) const;
+  std::vector<Machine> machines_of(const Group& group) const;
+  const Segments& segments_for(std::size_t stages) const;
+
+  const ModelCosts& costs_;
+  std::vector<Machine> machines_;
+  Balance balance_;
+  TrainingOptions training_;
+  Segments fine_;
+  Segments coarse_;                      // fewer places, for clusters that are tried by the thousand
+  std::vector<int> classes_;             // per node; equal machines are of one class
+  std::vector<Machine> class_machines_;  // per class
+  struct Hash {
+    std::size_t operator()(const std::vector<int>& key) const;
+  };
+  std::unordered_map<std::vector<int>, std::unique_ptr<ClusterScores>, Hash> scores_;
+};
+
+}  // namespace ravnest::plan
