@@ -58,7 +58,7 @@ Result<std::set<std::string>> checked_entries(const fs::path& filled, const fs::
 
 // What is pending in node_data, carried to its end; the lock is held.
 Status carry_on(const fs::path& node_data, const OnStep& on_step) {
-  if (is_there(node_data / kReady)) {
+  if (is_replacement_pending(node_data)) {
     // Never there with the other, unless a file system lost the order of things; put_in_place needs the name.
     if (Status status = remove_tree(node_data / kOld); !status.ok()) return status;
     if (Status status = put_in_place(node_data, on_step); !status.ok())
@@ -147,12 +147,14 @@ Status Replacement::commit() {
   return status;
 }
 
+bool is_replacement_pending(const fs::path& node_data) { return is_there(node_data / kReady); }
+
 Status finish_replacement(const fs::path& node_data, std::chrono::milliseconds patience) {
   const OnStep no_step = [](std::string_view) {};
-  if (!is_there(node_data / kReady)) {
+  if (!is_replacement_pending(node_data)) {
     if (!is_there(node_data / kOld)) return {};
     // The plan is whole; only its predecessor's rest is in the way. Whoever may remove it does so.
-    if (Result<FolderLock> lock = FolderLock::take(node_data); lock.ok() && !is_there(node_data / kReady))
+    if (Result<FolderLock> lock = FolderLock::take(node_data); lock.ok() && !is_replacement_pending(node_data))
       static_cast<void>(clear_old(node_data, no_step));
     return {};
   }

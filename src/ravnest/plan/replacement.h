@@ -63,6 +63,9 @@ class Replacement {
   std::filesystem::path temporary_;  // empty once committed
 };
 
+// Whether a committed plan is not yet all in place, so that entries of two plans may lie side by side.
+bool is_replacement_pending(const std::filesystem::path& node_data);
+
 inline constexpr std::chrono::milliseconds kReplacementPatience(5000);
 
 // Carries an interrupted replacement to its end. To be called before a plan is read; does nothing, and needs no right
