@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <thread>
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr auto kBetweenTries = std::chrono::milliseconds(5);
 
 Status sync(const fs::path& path, int flags) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | flags));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags));
   if (!file.is_open()) return system_failure("open", path, errno);
   const bool cannot = ::fsync(file.number()) != 0;
   if (cannot && errno != EINVAL && errno != ENOTSUP) return system_failure("write", path, errno);
@@ -35,9 +36,24 @@ Status make_folder(const fs::path& path, unsigned mode) {
   return system_failure("create", path, error);
 }
 
+Result<std::vector<std::string>> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    names.push_back(at->path().filename().string());
+  if (error) return system_failure("read", folder, error.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(path, ignored));
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
 }
 
 Status move_to(const fs::path& from, const fs::path& to) {
@@ -48,7 +64,7 @@ Status move_to(const fs::path& from, const fs::path& to) {
 Status exchange(const fs::path& first, const fs::path& second) {
   if (::renameat2(AT_FDCWD, first.c_str(), AT_FDCWD, second.c_str(), RENAME_EXCHANGE) == 0) return {};
   const int error = errno;
-  if (error == EINVAL || error == ENOSYS || error == ENOTSUP)
+  if (error == EINVAL || error == ENOSYS || error == ENOTSUP || error == EXDEV)
     return unsupported("the file system of ", second.string(), " cannot swap two names");
   return system_failure(text("swap ", first.string(), " with"), second, error);
 }
@@ -68,7 +84,7 @@ Status sync_tree(const fs::path& path) {
     if (error) break;
     if (!fs::is_directory(status) && !fs::is_regular_file(status))
       return invalid(at->path().string(), " is neither a file nor a folder");
-    if (Status synced = sync(at->path(), 0); !synced.ok()) return synced;
+    if (Status synced = sync(at->path(), O_NOFOLLOW); !synced.ok()) return synced;
   }
   return error ? system_failure("read", path, error.value()) : sync_folder(path);
 }

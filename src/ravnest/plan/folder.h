@@ -5,6 +5,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "ravnest/base/descriptor.h"
 #include "ravnest/base/status.h"
@@ -14,13 +17,20 @@ namespace ravnest::plan {
 // Makes one folder. kInvalid where something of that name exists.
 Status make_folder(const std::filesystem::path& path, unsigned mode = 0777);
 
+// The names in a folder, in order.
+Result<std::vector<std::string>> names_in(const std::filesystem::path& folder);
+
 // Whether anything has that name, a link that leads nowhere included.
 bool is_there(const std::filesystem::path& path);
+
+// Whether it is a folder, or a link to one.
+bool is_folder(const std::filesystem::path& path);
 
 // Gives `from` the name `to`, replacing a file of that name.
 Status move_to(const std::filesystem::path& from, const std::filesystem::path& to);
 
-// Swaps what two names stand for, in one step. kUnsupported, and nothing done, where the file system cannot.
+// Swaps what two names stand for, in one step. kUnsupported, and nothing done, where the file system cannot:
+// many cannot at all, those of containers not for a folder that came with the image.
 Status exchange(const std::filesystem::path& first, const std::filesystem::path& second);
 
 // Removes a file, a link or a folder with all it holds; links are not followed. That nothing was there is no failure.

@@ -1,11 +1,11 @@
 #include "ravnest/plan/pack.h"
 
-#include <algorithm>
 #include <deque>
 #include <vector>
 
 #include "ravnest/base/file.h"
 #include "ravnest/base/printable.h"
+#include "ravnest/plan/folder.h"
 #include "ravnest/plan/node_files.h"
 #include "ravnest/plan/package.h"
 #include "ravnest/plan/replacement.h"
@@ -43,18 +43,14 @@ class NodeFiles {
 
 // Names that begin with a dot are of files being written, or of other programs.
 Result<std::vector<std::string>> files_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (name.starts_with('.')) continue;
+  Result<std::vector<std::string>> names = names_in(folder);
+  if (!names.ok()) return names;
+  std::erase_if(*names, [](const std::string& name) { return name.starts_with('.'); });
+  for (const std::string& name : *names) {
     std::error_code ignored;
-    if (!at->is_regular_file(ignored))
-      return invalid("cannot pack ", at->path().string(), ": only files can be packed; move it elsewhere");
-    names.push_back(name);
+    if (!fs::is_regular_file(folder / name, ignored))
+      return invalid("cannot pack ", (folder / name).string(), ": only files can be packed; move it elsewhere");
   }
-  if (error) return system_failure("read", folder, error.value());
-  std::sort(names.begin(), names.end());
   return names;
 }
 

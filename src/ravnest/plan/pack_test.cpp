@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "ravnest/graph/ir/zip.h"
-#include "ravnest/plan/child_process.h"
+#include "ravnest/plan/bad_conditions.h"
 #include "ravnest/plan/replacement.h"
 #include "ravnest/plan/testing.h"
 
@@ -87,7 +87,7 @@ TEST_F(PackTest, KeyAndArchiveAreTheirOwnersOnly) {
   ASSERT_TRUE(unpacked.ok()) << unpacked.status();
   EXPECT_EQ(testing::mode_of(archive), 0600U);
   EXPECT_EQ(testing::mode_of(unpacked->folder / "identity.key"), 0600U);
-  EXPECT_EQ(testing::mode_of(unpacked->folder / "identity.crt"), 0666U);
+  EXPECT_EQ(testing::mode_of(unpacked->folder / "identity.crt"), 0644U);
 }
 
 TEST_F(PackTest, KeyThatSomebodyMadeReadableIsPrivateAgainOnTheOtherSide) {

@@ -11,11 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 struct EntryList {
   std::string id;  // what the marks in the new entries hold
   std::set<std::string> entries;
@@ -46,14 +41,19 @@ bool is_marked(const fs::path& entry, const std::string& id) {
   return mark.ok() && *mark == id;
 }
 
+// Makes a name free. The earlier plan is not needed any more, so where it cannot be moved (a container's file system
+// does not move a folder that came with the image) it is removed in its place.
+Status put_aside(const fs::path& ready, const fs::path& place, const OnStep& on_step) {
+  const fs::path aside = ready / kOldEntries / place.filename();
+  Status status = remove_tree(aside);
+  if (status.ok() && !move_to(place, aside).ok()) status = remove_tree(place);
+  if (status.ok()) on_step("an earlier entry put aside");
+  return status;
+}
+
 // For file systems that cannot swap: the name is free for a moment.
 Status swap_by_moves(const fs::path& ready, const fs::path& successor, const fs::path& place, const OnStep& on_step) {
-  const fs::path aside = ready / kOldEntries / place.filename();
-  if (is_there(place)) {
-    if (Status status = remove_tree(aside); !status.ok()) return status;
-    if (Status status = move_to(place, aside); !status.ok()) return status;
-    on_step("an earlier entry moved aside");
-  }
+  if (Status status = put_aside(ready, place, on_step); !status.ok()) return status;
   return move_to(successor, place);
 }
 
@@ -88,10 +88,7 @@ Status move_out_others(const fs::path& node_data, const std::set<std::string>& e
   if (!present.ok()) return present.status();
   for (const std::string& entry : *present) {
     if (entries.contains(entry)) continue;
-    const fs::path aside = node_data / kReady / kOldEntries / entry;
-    if (Status status = remove_tree(aside); !status.ok()) return status;
-    if (Status status = move_to(node_data / entry, aside); !status.ok()) return status;
-    on_step("an entry without successor moved out");
+    if (Status status = put_aside(node_data / kReady, node_data / entry, on_step); !status.ok()) return status;
   }
   return {};
 }
@@ -101,13 +98,12 @@ Status move_out_others(const fs::path& node_data, const std::set<std::string>& e
 bool is_folder_entry(std::string_view entry) { return entry != "plan.json"; }
 
 Result<std::set<std::string>> plan_entries(const fs::path& folder) {
+  const Result<std::vector<std::string>> names = names_in(folder);
+  if (!names.ok()) return names.status();
   std::set<std::string> entries;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (is_plan_entry(name) && is_folder(at->path()) == is_folder_entry(name)) entries.insert(name);
+  for (const std::string& name : *names) {
+    if (is_plan_entry(name) && is_folder(folder / name) == is_folder_entry(name)) entries.insert(name);
   }
-  if (error) return system_failure("read", folder, error.value());
   return entries;
 }
 

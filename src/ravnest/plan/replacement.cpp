@@ -14,17 +14,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_leftover(std::string_view name) { return name.starts_with(".plan.") && name.ends_with(".tmp"); }
+// See temporary_beside.
+bool is_leftover(std::string_view name) {
+  return name.starts_with(".plan.") && name.ends_with(".tmp") &&
+         name.size() == std::string_view(".plan.12345678.tmp").size();
+}
 
 Status remove_leftovers(const fs::path& node_data) {
-  std::vector<fs::path> leftovers;
-  std::error_code error;
-  for (fs::directory_iterator at(node_data, error), end; !error && at != end; at.increment(error)) {
-    if (is_leftover(at->path().filename().string())) leftovers.push_back(at->path());
-  }
-  if (error) return system_failure("read", node_data, error.value());
-  for (const fs::path& leftover : leftovers) {
-    if (Status status = remove_tree(leftover); !status.ok()) return status;
+  const Result<std::vector<std::string>> names = names_in(node_data);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    if (!is_leftover(name)) continue;
+    if (Status status = remove_tree(node_data / name); !status.ok()) return status;
   }
   return {};
 }
@@ -41,10 +42,11 @@ Status make_folders(const fs::path& temporary) {
 Result<std::set<std::string>> checked_entries(const fs::path& filled, const fs::path& node_data) {
   Result<std::set<std::string>> entries = plan_entries(filled);
   if (!entries.ok()) return entries;
-  for (const auto& entry : fs::directory_iterator(filled)) {
-    if (!entries->contains(entry.path().filename().string()))
-      return invalid(entry.path().filename().string(), " cannot be put into ", node_data.string(),
-                     ": it is no part of a plan");
+  const Result<std::vector<std::string>> names = names_in(filled);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    if (!entries->contains(name))
+      return invalid(name, " cannot be put into ", node_data.string(), ": it is no part of a plan");
   }
   const Result<std::set<std::string>> present = plan_entries(node_data);
   if (!present.ok()) return present;

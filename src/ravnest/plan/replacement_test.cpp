@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "ravnest/plan/child_process.h"
+#include "ravnest/plan/bad_conditions.h"
 #include "ravnest/plan/testing.h"
 
 namespace ravnest::plan {
@@ -206,6 +206,25 @@ TEST_F(ReplacementTest, StopAfterAnyStepIsAsHarmlessWhereNamesCannotBeSwapped) {
   if (!testing::can_refuse_swaps()) GTEST_SKIP() << "this system does not let a process refuse its own calls";
   expect_old_or_new_after_every_step(
       node_data_, [this] { return plan(); }, [] { testing::refuse_swaps(); });
+}
+
+TEST_F(ReplacementTest, PlanThatCameWithAContainersImageCanBeReplaced) {
+  ASSERT_EQ(replace(node_data_, plan_of(2)), Status());
+  const testing::SmallDisk disk(folder_.path() / "disk", 1 << 20);
+  const testing::Layers layers(node_data_, disk);
+  if (!layers.mounted()) GTEST_SKIP() << "only root can mount layers";
+  ASSERT_EQ(replace(node_data_, plan_of(4)), Status());
+  EXPECT_EQ(plan(), plan_of(4));
+  ASSERT_EQ(replace(node_data_, plan_of(0)), Status());
+  EXPECT_EQ(plan(), plan_of(0));
+}
+
+TEST_F(ReplacementTest, FolderThatIsALinkIsFollowed) {
+  const fs::path link = folder_.path() / "link";
+  fs::create_directory_symlink(node_data_, link);
+  ASSERT_EQ(replace(link, plan_of(2)), Status());
+  EXPECT_EQ(plan(), plan_of(2));
+  EXPECT_TRUE(fs::is_symlink(link));
 }
 
 TEST_F(ReplacementTest, StopWithinTheRollForwardIsRolledForwardAgain) {

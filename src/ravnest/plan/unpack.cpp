@@ -1,4 +1,8 @@
+#include <string>
+#include <vector>
+
 #include "ravnest/base/file.h"
+#include "ravnest/plan/folder.h"
 #include "ravnest/plan/node_files.h"
 #include "ravnest/plan/pack.h"
 #include "ravnest/plan/package.h"
@@ -8,6 +12,8 @@ namespace ravnest::plan {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr unsigned kReadableMode = 0644;
 
 std::string content(const Package& package, std::string_view path) {
   return std::string(as_string_view(package.file(path).value()));
@@ -42,25 +48,24 @@ Status keep_folder(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::create_directory(to, from, error);
   if (error) return system_failure("create", to, error.value());
-  for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
-    const fs::path name = at->path().filename();
-    std::error_code ignored;
-    const auto keep = at->is_directory(ignored) ? keep_folder : keep_file;
+  const Result<std::vector<std::string>> names = names_in(from);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    const auto keep = is_folder(from / name) ? keep_folder : keep_file;
     if (Status status = keep(from / name, to / name); !status.ok()) return status;
   }
-  return error ? system_failure("read", from, error.value()) : Status();
+  return {};
 }
 
 // Brings what the plan has in node_data already into the new folder.
 Status keep_plan(const fs::path& node_data, const fs::path& folder) {
-  std::error_code error;
-  for (fs::directory_iterator at(node_data, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    std::error_code ignored;
-    if (!is_plan_entry(name) || !at->is_directory(ignored)) continue;
-    if (Status status = keep_folder(at->path(), folder / name); !status.ok()) return status;
+  const Result<std::vector<std::string>> names = names_in(node_data);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    if (!is_plan_entry(name) || !is_folder(node_data / name)) continue;
+    if (Status status = keep_folder(node_data / name, folder / name); !status.ok()) return status;
   }
-  return error ? system_failure("read", node_data, error.value()) : Status();
+  return {};
 }
 
 // Every node of one plan has the same authority; a package that comes with another is not of the plan that it claims.
@@ -98,7 +103,7 @@ Status write_files(const fs::path& folder, const Package& package) {
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error) return system_failure("create", path.parent_path(), error.value());
-    const unsigned mode = file.is_private ? kPrivateMode : kOrdinaryMode;
+    const unsigned mode = file.is_private ? kPrivateMode : kReadableMode;
     if (Status status = write_file_atomically(path, file.bytes, mode); !status.ok()) return status;
   }
   return {};

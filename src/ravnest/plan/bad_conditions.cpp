@@ -1,4 +1,4 @@
-#include "ravnest/plan/child_process.h"
+#include "ravnest/plan/bad_conditions.h"
 
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -67,6 +67,21 @@ SmallDisk::SmallDisk(std::filesystem::path path, std::size_t bytes) : path_(std:
 }
 
 SmallDisk::~SmallDisk() {
+  if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+}
+
+Layers::Layers(std::filesystem::path path, const SmallDisk& disk) : path_(std::move(path)) {
+  if (!disk.mounted()) return;
+  const std::filesystem::path upper = disk.path() / "upper";
+  const std::filesystem::path work = disk.path() / "work";
+  std::filesystem::create_directories(upper);
+  std::filesystem::create_directories(work);
+  const std::string options =
+      "lowerdir=" + path_.string() + ",upperdir=" + upper.string() + ",workdir=" + work.string() + ",redirect_dir=off";
+  mounted_ = ::mount("overlay", path_.c_str(), "overlay", 0, options.c_str()) == 0;
+}
+
+Layers::~Layers() {
   if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
 }
 

@@ -38,4 +38,19 @@ class SmallDisk {
   bool mounted_ = false;
 };
 
+// Two layers seen as one, as a container sees its image: what `path` held stays beneath. `disk` takes the upper layer.
+class Layers {
+ public:
+  Layers(std::filesystem::path path, const SmallDisk& disk);
+  Layers(const Layers&) = delete;
+  Layers& operator=(const Layers&) = delete;
+  ~Layers();
+
+  bool mounted() const { return mounted_; }
+
+ private:
+  std::filesystem::path path_;
+  bool mounted_ = false;
+};
+
 }  // namespace ravnest::plan::testing
