@@ -62,10 +62,9 @@ Result<std::string> read_file(const std::filesystem::path& path);
 // A file that appears whole or not at all, under its final name only at `commit`.
 //
 // The bytes go to a temporary file in the same folder (see temporary_beside), created with `mode` less the umask.
-// `commit` brings them to the disk and renames; a file of that name is replaced in one step, its permissions too. Without
-// a commit the destructor removes the temporary file. After any failure the object stays failed and `commit` returns the
-// first failure.
-// Not thread-safe; two writers of one path do not disturb each other: the last commit wins.
+// `commit` brings them to the disk and renames; a file of that name is replaced in one step, its permissions too.
+// Without a commit the destructor removes the temporary file. After any failure the object stays failed and `commit`
+// returns the first failure. Not thread-safe; two writers of one path do not disturb each other: the last commit wins.
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::filesystem::path& path, unsigned mode = kOrdinaryMode);
