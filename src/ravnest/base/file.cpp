@@ -12,6 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "ravnest/base/descriptor.h"
+
 namespace ravnest {
 namespace {
 
@@ -31,24 +33,6 @@ Code code_of(int error) {
   }
 }
 
-Status system_failure(std::string_view action, const fs::path& path, int error) {
-  return {code_of(error), text("cannot ", action, " ", path.string(), ": ", std::generic_category().message(error))};
-}
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
 int open_retrying(const fs::path& path, int flags, mode_t mode = 0) {
   int descriptor = -1;
   do {
@@ -57,16 +41,21 @@ int open_retrying(const fs::path& path, int flags, mode_t mode = 0) {
   return descriptor;
 }
 
+}  // namespace
+
+Status system_failure(std::string_view action, const fs::path& path, int error) {
+  return {code_of(error), text("cannot ", action, " ", path.string(), ": ", std::generic_category().message(error))};
+}
+
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
-fs::path temporary_name(const fs::path& path, std::random_device& random) {
+fs::path temporary_beside(const fs::path& path) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz012345";
+  std::random_device random;
   std::string suffix(8, '\0');
   std::generate(suffix.begin(), suffix.end(), [&] { return kLetters[random() % kLetters.size()]; });
   return folder_of(path) / text(".", path.filename().string(), ".", suffix, ".tmp");
 }
-
-}  // namespace
 
 Result<MappedFile> MappedFile::open(const fs::path& path) {
   // Non-blocking, so that a named pipe is refused below instead of waited for.
@@ -112,12 +101,11 @@ Result<std::string> read_file(const fs::path& path) {
   }
 }
 
-Result<AtomicFile> AtomicFile::create(const fs::path& path) {
+Result<AtomicFile> AtomicFile::create(const fs::path& path, unsigned mode) {
   if (!path.has_filename()) return invalid("cannot create ", path.string(), ": it names no file");
-  std::random_device random;
   while (true) {
-    fs::path temporary = temporary_name(path, random);
-    const int descriptor = open_retrying(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    fs::path temporary = temporary_beside(path);
+    const int descriptor = open_retrying(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
     if (descriptor >= 0) return AtomicFile(path, std::move(temporary), descriptor);
     if (errno != EEXIST) return system_failure("create", path, errno);
   }
@@ -186,15 +174,15 @@ Status AtomicFile::commit() {
   return {};
 }
 
-Status write_file_atomically(const fs::path& path, ByteSpan data) {
-  auto file = AtomicFile::create(path);
+Status write_file_atomically(const fs::path& path, ByteSpan data, unsigned mode) {
+  auto file = AtomicFile::create(path, mode);
   if (!file.ok()) return file.status();
   if (Status status = file->append(data); !status.ok()) return status;
   return file->commit();
 }
 
-Status write_file_atomically(const fs::path& path, std::string_view data) {
-  return write_file_atomically(path, as_byte_span(data));
+Status write_file_atomically(const fs::path& path, std::string_view data, unsigned mode) {
+  return write_file_atomically(path, as_byte_span(data), mode);
 }
 
 }  // namespace ravnest

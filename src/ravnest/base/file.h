@@ -16,6 +16,21 @@
 
 namespace ravnest {
 
+// The permissions a file is created with where nothing else is asked for; the umask takes away from them.
+inline constexpr unsigned kOrdinaryMode = 0666;
+// For keys and what holds them: nobody but the owner reads the file, from its first moment and whatever the umask.
+inline constexpr unsigned kPrivateMode = 0600;
+
+// A failed system call on `path` as a sentence, "cannot ACTION PATH: REASON", with the code that `error`, an errno, has
+// here.
+Status system_failure(std::string_view action, const std::filesystem::path& path, int error);
+
+// The folder that `path` lies in; "." for a bare name.
+std::filesystem::path folder_of(const std::filesystem::path& path);
+
+// A name for something unfinished in the folder of `path`: `.NAME.XXXXXXXX.tmp`, with random letters.
+std::filesystem::path temporary_beside(const std::filesystem::path& path);
+
 // A regular file's bytes, mapped read-only for as long as the object lives.
 //
 // Move-only, and moving does not move the bytes; put it into a shared_ptr where several own it. Reading from several
@@ -46,13 +61,13 @@ Result<std::string> read_file(const std::filesystem::path& path);
 
 // A file that appears whole or not at all, under its final name only at `commit`.
 //
-// The bytes go to a temporary file in the same folder (`.NAME.XXXXXXXX.tmp`, permissions by umask). `commit` brings
-// them to the disk and renames; a file of that name is replaced in one step. Without a commit the destructor removes
-// the temporary file. After any failure the object stays failed and `commit` returns the first failure.
-// Not thread-safe; two writers of one path do not disturb each other: the last commit wins.
+// The bytes go to a temporary file in the same folder (see temporary_beside), created with `mode` less the umask.
+// `commit` brings them to the disk and renames; a file of that name is replaced in one step, its permissions too.
+// Without a commit the destructor removes the temporary file. After any failure the object stays failed and `commit`
+// returns the first failure. Not thread-safe; two writers of one path do not disturb each other: the last commit wins.
 class AtomicFile {
  public:
-  static Result<AtomicFile> create(const std::filesystem::path& path);
+  static Result<AtomicFile> create(const std::filesystem::path& path, unsigned mode = kOrdinaryMode);
 
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
@@ -80,7 +95,7 @@ class AtomicFile {
 };
 
 // AtomicFile for content that is already there.
-Status write_file_atomically(const std::filesystem::path& path, ByteSpan data);
-Status write_file_atomically(const std::filesystem::path& path, std::string_view data);
+Status write_file_atomically(const std::filesystem::path& path, ByteSpan data, unsigned mode = kOrdinaryMode);
+Status write_file_atomically(const std::filesystem::path& path, std::string_view data, unsigned mode = kOrdinaryMode);
 
 }  // namespace ravnest

@@ -142,6 +142,26 @@ TEST_F(FileTest, WriteErrorIsReportedOnceAndStays) {
   EXPECT_EQ(entries(), 0);
 }
 
+TEST_F(FileTest, PrivateFileIsItsOwnersOnlyFromTheFirstMomentWhateverTheUmask) {
+  const mode_t old = ::umask(0);
+  auto file = AtomicFile::create(folder_ / "key", kPrivateMode);
+  auto plain = AtomicFile::create(folder_ / "plain");
+  ::umask(old);
+  ASSERT_TRUE(file.ok() && plain.ok());
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const bool is_key = entry.path().filename().string().starts_with(".key.");
+    EXPECT_EQ(static_cast<unsigned>(entry.status().permissions()), is_key ? 0600U : 0666U) << entry;
+  }
+  ASSERT_EQ(file->commit(), Status());
+  EXPECT_EQ(static_cast<unsigned>(fs::status(folder_ / "key").permissions()), 0600U);
+}
+
+TEST_F(FileTest, PrivateFileTakesThePlaceOfAReadableOneWithItsOwnMode) {
+  ASSERT_EQ(write_file_atomically(folder_ / "key", "old"), Status());
+  ASSERT_EQ(write_file_atomically(folder_ / "key", "new", kPrivateMode), Status());
+  EXPECT_EQ(static_cast<unsigned>(fs::status(folder_ / "key").permissions()), 0600U);
+}
+
 TEST_F(FileTest, FolderThatDoesNotExistIsNotFound) {
   EXPECT_EQ(write_file_atomically(folder_ / "no" / "x", "1").code(), Code::kNotFound);
 }

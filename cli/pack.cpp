@@ -1,0 +1,49 @@
+#include "ravnest/plan/files/pack.h"
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "commands.h"
+#include "ravnest/plan/files/folder.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PackOptions {
+  std::string node;
+  fs::path node_data = "node_data";
+  fs::path archive;
+  bool force = false;
+};
+
+void run_pack(PackOptions options) {
+  if (options.archive.empty()) options.archive = options.node + ".ravnest";
+  if (!options.force && ravnest::plan::is_there(options.archive))
+    require(ravnest::invalid(options.archive.string(), " exists already; --force replaces it"));
+  require(ravnest::plan::pack(options.node_data, options.node, options.archive));
+  std::error_code ignored;
+  std::cout << "wrote " << options.archive.string() << " (" << fs::file_size(options.archive, ignored)
+            << " bytes) with the private key of " << options.node << ": copy it to that node's machine over a safe way "
+            << "and run there: ravnest unpack " << options.archive.filename().string() << '\n';
+}
+
+}  // namespace
+
+void add_pack(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("pack", "Make one archive of what one node needs of a plan");
+  const auto options = std::make_shared<PackOptions>();
+  command->add_option("node", options->node, "The node, such as node_3")->required();
+  command->add_option("--node-data", options->node_data, "The folder with the plan")->capture_default_str();
+  command->add_option("-o,--output", options->archive, "The archive to write (default: NODE.ravnest)");
+  command->add_flag("--force", options->force, "Replace an archive that exists");
+  command->footer(
+      "The archive holds the node's private key, so it is for that node's provider only. It does not hold the plan's\n"
+      "authority or anything of other nodes.\n"
+      "\n"
+      "Examples:\n"
+      "  ravnest pack node_3                       writes node_3.ravnest\n"
+      "  ravnest pack node_3 -o /media/stick/node_3.ravnest --force");
+  command->callback([options] { run_pack(*options); });
+}

@@ -1,0 +1,146 @@
+// Any bytes as a node's package: read or refused; what is read has only paths that may be written and comes through our
+// writer unchanged.
+//
+// Checksums and digests stand before everything, so bytes changed at random would end there. The mutator takes the
+// archive apart, changes the manifest or a file, and puts it together with checksums that are right; mostly the digests
+// of the manifest too.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "ravnest/base/json.h"
+#include "ravnest/graph/ir/fuzz_json.h"
+#include "ravnest/plan/files/identity.h"
+#include "ravnest/plan/files/package.h"
+#include "ravnest/plan/files/sha256.h"
+
+namespace {
+
+using namespace ravnest;
+using namespace ravnest::plan;
+using ir::fuzzing::below;
+using ir::fuzzing::Random;
+using Records = std::vector<std::pair<std::string, std::string>>;
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::cerr << "does not hold: " << what << "\n";
+  std::abort();
+}
+
+ir::ZipWriter::Sink into(ByteWriter& out) {
+  return [&out](ByteSpan part) {
+    out.bytes(part);
+    return Status();
+  };
+}
+
+// Said anew, and more simply than the reader says it.
+bool may_be_written(const std::string& path, const std::string& node) {
+  if (path == "plan.json" || path == "nodes/" + node + ".json") return true;
+  for (const char c : path) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == '\\') return false;
+  }
+  return path.starts_with("cluster_") && std::count(path.begin(), path.end(), '/') == 2 &&
+         path.find("/.") == std::string::npos && path.find("//") == std::string::npos && !path.ends_with('/');
+}
+
+void check(const Package& package) {
+  for (const PackedFile& file : package.files) {
+    require(may_be_written(file.path, package.node), "every path is one that may be written");
+    require(file.is_private || !file.path.ends_with("/identity.key"), "the key is private");
+  }
+  ByteWriter out;
+  require(write_package(package, into(out)).ok(), "what is read can be written");
+  const Result<Package> again = read_package(out.bytes());
+  require(again.ok() && again->node == package.node && again->folder == package.folder &&
+              again->files.size() == package.files.size(),
+          "what is written reads back the same");
+  const auto text_of = [&](std::string_view name) {
+    return std::string(as_string_view(package.file(package.folder + "/" + std::string(name)).value()));
+  };
+  static_cast<void>(check_identity({text_of(kCertificateFile), text_of(kKeyFile)}, text_of(kAuthorityFile),
+                                   package.node, WallTime(std::chrono::hours(500'000))));
+}
+
+// The manifest's sizes and digests made right for the records as they are.
+void correct(Records& records) {
+  std::string* text = nullptr;
+  Result<nlohmann::json> manifest = corrupt("none");
+  for (auto& [name, contents] : records) {
+    if (name != "manifest.json") continue;
+    manifest = parse_json(contents, name);
+    text = &contents;
+  }
+  if (!manifest.ok() || !manifest->is_object() || !manifest->contains("files")) return;
+  nlohmann::json& files = (*manifest)["files"];
+  if (!files.is_array()) return;
+  for (nlohmann::json& item : files) {
+    for (const auto& [name, contents] : records) {
+      if (!item.is_object() || !item.contains("path") || item["path"] != name) continue;
+      item["bytes"] = contents.size();
+      item["sha256"] = sha256(as_byte_span(contents)).value();
+    }
+  }
+  *text = manifest->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string changed(const std::string& contents, Random& random) {
+  const Result<nlohmann::json> document = parse_json(contents, "record");
+  if (!document.ok() || random() % 8 == 0) return ir::fuzzing::mutated_bytes(contents);
+  return ir::fuzzing::mutated_json(*document, random);
+}
+
+std::vector<std::byte> changed_archive(ByteSpan bytes, Random& random) {
+  const Result<ir::ZipReader> zip = ir::ZipReader::open(bytes);
+  if (!zip.ok() || zip->names().empty()) return {};
+  Records records;
+  for (const std::string& name : zip->names()) {
+    const Result<ByteSpan> record = zip->record(name);
+    if (record.ok()) records.emplace_back(name, as_string_view(*record));
+  }
+  if (records.empty()) return {};
+  auto& [name, contents] = records[below(random, records.size())];
+  switch (random() % 8) {
+    case 0: name = ir::fuzzing::mutated_bytes(name, 8); break;
+    case 1: std::swap(records[below(random, records.size())], records.back()), records.pop_back(); break;
+    default: contents = changed(contents, random);
+  }
+  if (random() % 4 != 0) correct(records);
+  ByteWriter out;
+  ir::ZipWriter writer(into(out));
+  for (const auto& [each, body] : records) {
+    if (!writer.add(each, body).ok()) return {};
+  }
+  if (!writer.finish().ok()) return {};
+  return out.take();
+}
+
+}  // namespace
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned int seed) {
+  Random random(seed);
+  if (random() % 4 != 0) {
+    const std::string* other = ir::fuzzing::accepted().instead(random);
+    const auto bytes = changed_archive(other ? as_byte_span(*other) : std::as_bytes(std::span(data, size)), random);
+    if (!bytes.empty() && bytes.size() <= max_size) {
+      std::memcpy(data, bytes.data(), bytes.size());
+      return bytes.size();
+    }
+  }
+  return LLVMFuzzerMutate(data, size, max_size);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const ByteSpan bytes = std::as_bytes(std::span(data, size));
+  const Result<Package> package = read_package(bytes);
+  if (package.ok()) {
+    check(*package);
+    ir::fuzzing::accepted().remember(as_string_view(bytes));
+  } else {
+    require(!package.status().message().empty(), "a refusal says why");
+  }
+  return 0;
+}
