@@ -15,8 +15,8 @@ struct PoolEntry {
   std::string ip;  // HOST:PORT that the other nodes dial
   double ram_gb = 0;
   double bandwidth_mbps = 0;
-  std::optional<double> compute_gflops;
-  std::optional<double> latency_ms;
+  std::optional<double> compute_gflops = std::nullopt;
+  std::optional<double> latency_ms = std::nullopt;
 };
 
 // {"IP": ..., "benchmarks": {...}}, with four significant digits: no measurement has more to say.
