@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -99,9 +101,10 @@ Duration duration(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-// One line of the table.
+// One line of the table, with four digits that mean something.
 void row(const char* name, double value, const char* unit, const std::string& remark) {
-  std::printf("%-12s %10.4g %-8s  %s\n", name, value, unit, remark.c_str());
+  const int decimals = value > 0 ? std::clamp(3 - static_cast<int>(std::floor(std::log10(value))), 0, 6) : 0;
+  std::printf("%-12s %12.*f %-8s  %s\n", name, decimals, value, unit, remark.c_str());
   std::fflush(stdout);
 }
 

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <optional>
+#include <string>
 #include <vector>
 
 namespace ravnest {
@@ -55,20 +57,22 @@ void wait_for(const at::Device& device) {
   if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.has_index() ? device.index() : 0);
 }
 
+// A round is one run of each work; its rate is that of the whole round.
 double median_gflops(const std::vector<Work>& works, const at::Device& device, Duration time) {
   const SystemClock clock;
-  for (const Work& work : works) work.run();
+  double flops = 0;
+  for (const Work& work : works) {
+    flops += work.flops;
+    work.run();
+  }
   wait_for(device);
   std::vector<double> rates;
   const TimePoint end = clock.now() + time;
   do {
-    for (const Work& work : works) {
-      const TimePoint start = clock.now();
-      const at::Tensor result = work.run();
-      wait_for(device);
-      const double nanoseconds = static_cast<double>(std::max<Duration::rep>((clock.now() - start).count(), 1));
-      rates.push_back(work.flops / nanoseconds);
-    }
+    const TimePoint start = clock.now();
+    for (const Work& work : works) work.run();
+    wait_for(device);
+    rates.push_back(flops / static_cast<double>(std::max<Duration::rep>((clock.now() - start).count(), 1)));
   } while (clock.now() < end);
   const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
   std::nth_element(rates.begin(), middle, rates.end());

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import torch
 from torch._subclasses import fake_tensor
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -27,7 +28,7 @@ _UNANSWERED = (
     fake_tensor.UnsupportedFakeTensorException,
     fake_tensor.UnsupportedOperatorException,
     fake_tensor.UnsupportedMutationAliasingException,
-    torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode,
+    GuardOnDataDependentSymNode,
     NotImplementedError,
 )
 

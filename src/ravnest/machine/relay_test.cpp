@@ -111,7 +111,7 @@ TEST(Relay, LatencyIsHalfOfTheRoundTripThatTheDelaysMake) {
   const auto measured = measure_link(relay.address(), {9, milliseconds(500), seconds(40)});
   ASSERT_TRUE(measured.ok()) << measured.status();
   EXPECT_GE(measured->latency_ms, 20);
-  EXPECT_LT(measured->latency_ms, 26);
+  EXPECT_LT(measured->latency_ms, 30);
 }
 
 }  // namespace
