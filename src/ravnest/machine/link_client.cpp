@@ -39,6 +39,13 @@ Result<double> median_round_trip_ms(Socket& socket, std::uint32_t echoes, const 
   return *middle;
 }
 
+// Waits until the server has closed: from then on it is free for others, and for the next call of this client. Nothing
+// depends on it here, so that a failure is none.
+void say_goodbye(Socket& socket, const Wait& wait) {
+  std::array<std::byte, 1> byte{};
+  if (socket.send(byte, wait).ok()) static_cast<void>(socket.receive_some(byte, wait).ok());
+}
+
 Result<LinkMeasurement> measure(Socket& socket, const LinkOptions& options, const Wait& wait) {
   const auto stream_ms = std::chrono::duration_cast<std::chrono::milliseconds>(options.stream).count();
   const LinkHello hello{options.echoes, static_cast<std::uint32_t>(stream_ms)};
@@ -52,6 +59,7 @@ Result<LinkMeasurement> measure(Socket& socket, const LinkOptions& options, cons
   if (!up.ok()) return up.status();
   const auto down = receive_stream(socket, options.stream, wait);
   if (!down.ok()) return down.status();
+  say_goodbye(socket, wait);
   return LinkMeasurement{up->mbps(), down->mbps(), *round_trip / 2};
 }
 

@@ -3,7 +3,8 @@
 // The client connects and sends a hello; the server answers; only after "ready" does anything else go over the wire:
 //   1. echoes: `echoes` times one byte there and one byte back;
 //   2. up: the client sends zeros for `stream_ms`, then one byte 1; the server answers with what it received;
-//   3. down: the server sends zeros for `stream_ms`, then one byte 1; then both close.
+//   3. down: the server sends zeros for `stream_ms`, then one byte 1;
+//   4. goodbye: the client sends one byte, and the server, now free for the next client, closes.
 // Numbers are little-endian. The decoders take any bytes.
 //
 //   hello   8 magic, u16 version, u16 zero, u32 echoes, u32 stream_ms

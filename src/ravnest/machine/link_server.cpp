@@ -31,9 +31,8 @@ Result<StreamRate> measure(Socket& socket, const LinkHello& hello, const Wait& w
   if (!up.ok()) return up.status();
   if (Status sent = socket.send(encode(*up), wait); !sent.ok()) return sent;
   if (Status sent = send_stream(socket, length, wait); !sent.ok()) return sent;
-  // The client closes when it has read all; closing before could cut off what is still under way.
-  std::array<std::byte, 1> rest{};
-  if (const auto closed = socket.receive_some(rest, wait); !closed.ok()) return closed.status();
+  std::array<std::byte, 1> goodbye{};
+  if (Status received = socket.receive(goodbye, wait); !received.ok()) return received;
   return up;
 }
 
