@@ -25,9 +25,10 @@ struct ComputeRate {
   double gflops() const;
 };
 
-// Each rate is the median over all runs of all its sizes, after one run of each that does not count. Sets torch's
-// number of threads for the process. kInvalid where the device is not one of this torch and machine. Takes about
-// `time`, and longer where even one run of each takes longer. Not to be called from two threads at once.
+// Each rate is the median over rounds of one run of each of its sizes, after a round that does not count. fp32 as torch
+// has it by default: on some GPUs its convolutions use TF32, in training as here. Sets torch's number of threads for
+// the process. kInvalid where the device is not one of this torch and machine. Takes about `time`, and longer where
+// even one round takes longer. Not to be called from two threads at once.
 Result<ComputeRate> measure_compute(const ComputeOptions& options);
 
 struct DeviceMemory {
