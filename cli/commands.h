@@ -5,8 +5,21 @@
 
 #include "ravnest/base/status.h"
 
-// Ends the command where `status` is a failure: its message goes to stderr and the exit status is 1.
-void require(const ravnest::Status& status);
+namespace ravnest::cli {
 
+// Ends the command where `status` is a failure: its message goes to stderr and the exit status is 1.
+void require(const Status& status);
+template <class T>
+T require(Result<T> result) {
+  require(result.status());
+  return std::move(result).value();
+}
+
+void add_benchmark(CLI::App& app);  // needs torch
+void add_plan(CLI::App& app);       // needs torch
+void add_explain(CLI::App& app);
+void add_simulate(CLI::App& app);  // needs torch
 void add_pack(CLI::App& app);
 void add_unpack(CLI::App& app);
+
+}  // namespace ravnest::cli

@@ -7,22 +7,35 @@
 
 #include "commands.h"
 
+namespace ravnest::cli {
+
+void require(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.message());
+}
+
 namespace {
 
 constexpr const char* kDescription =
     "Trains PyTorch models across several machines by asynchronous pipelines.\n"
     "\n"
     "Examples:\n"
-    "  ravnest --version        the version of this command\n"
-    "  ravnest --help           this text\n"
-    "  ravnest pack node_3      makes one archive of what node_3 needs of the plan in node_data\n"
-    "  ravnest unpack node_3.ravnest    checks it and lays it out on node_3's own machine\n"
+    "  ravnest benchmark              measures this machine for the pool file\n"
+    "  ravnest plan model.pt2         plans who trains which part of the model\n"
+    "  ravnest explain                shows the plan and what it promises\n"
+    "  ravnest pack node_3            makes one archive of what node_3 needs of the plan\n"
+    "  ravnest unpack node_3.ravnest  checks it and lays it out on node_3's own machine\n"
     "\n"
-    "The Python package of the same name captures models and runs them: python -c 'import ravnest; help(ravnest)'";
+    "A model gets into a file by Python: ravnest.capture(model, (example,), path='model.pt2')";
 
 int run(int argc, char** argv) {
   CLI::App app(kDescription, "ravnest");
   app.set_version_flag("--version", RAVNEST_VERSION, "Print the version and exit");
+  if constexpr (RAVNEST_WITH_TORCH) {
+    add_benchmark(app);
+    add_plan(app);
+  }
+  add_explain(app);
+  if constexpr (RAVNEST_WITH_TORCH) add_simulate(app);
   add_pack(app);
   add_unpack(app);
   try {
@@ -35,14 +48,11 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-
-void require(const ravnest::Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.message());
-}
+}  // namespace ravnest::cli
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    return ravnest::cli::run(argc, argv);
   } catch (const std::exception& error) {
     std::cerr << "ravnest: " << error.what() << '\n';
     return 1;

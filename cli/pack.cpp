@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "ravnest/plan/files/folder.h"
 
+namespace ravnest::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -20,9 +21,9 @@ struct PackOptions {
 
 void run_pack(PackOptions options) {
   if (options.archive.empty()) options.archive = options.node + ".ravnest";
-  if (!options.force && ravnest::plan::is_there(options.archive))
-    require(ravnest::invalid(options.archive.string(), " exists already; --force replaces it"));
-  require(ravnest::plan::pack(options.node_data, options.node, options.archive));
+  if (!options.force && plan::is_there(options.archive))
+    require(invalid(options.archive.string(), " exists already; --force replaces it"));
+  require(plan::pack(options.node_data, options.node, options.archive));
   std::error_code ignored;
   std::cout << "wrote " << options.archive.string() << " (" << fs::file_size(options.archive, ignored)
             << " bytes) with the private key of " << options.node << ": copy it to that node's machine over a safe way "
@@ -47,3 +48,5 @@ void add_pack(CLI::App& app) {
       "  ravnest pack node_3 -o /media/stick/node_3.ravnest --force");
   command->callback([options] { run_pack(*options); });
 }
+
+}  // namespace ravnest::cli

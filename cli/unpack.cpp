@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "ravnest/plan/files/pack.h"
 
+namespace ravnest::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -15,7 +16,7 @@ struct UnpackOptions {
 };
 
 void run_unpack(const UnpackOptions& options) {
-  const auto unpacked = ravnest::plan::unpack(options.archive, options.node_data);
+  const auto unpacked = plan::unpack(options.archive, options.node_data);
   require(unpacked.status());
   std::cout << "unpacked " << unpacked->node << " (" << unpacked->files << " files, " << unpacked->bytes
             << " bytes) into " << unpacked->folder.string()
@@ -38,3 +39,5 @@ void add_unpack(CLI::App& app) {
       "  ravnest unpack node_3.ravnest --node-data /data/ravnest/node_data");
   command->callback([options] { run_unpack(*options); });
 }
+
+}  // namespace ravnest::cli

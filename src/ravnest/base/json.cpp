@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "ravnest/base/printable.h"
 
@@ -80,6 +82,23 @@ Result<json> parse_json(std::string_view text, std::string_view what) {
   FirstError error;
   json::sax_parse(text, &error);
   return corrupt(what, ": not valid JSON at byte ", error.position, ": ", shortened(std::move(error.reason)));
+}
+
+Result<nlohmann::ordered_json> parse_json_by_hand(std::string_view text, std::string_view what) {
+  using nlohmann::ordered_json;
+  if (const auto value = parse_json(text, what); !value.ok()) return value.status();
+  std::optional<std::string> repeated;
+  std::vector<std::set<std::string>> keys;
+  const auto watch = [&](int, ordered_json::parse_event_t event, ordered_json& value) {
+    if (event == ordered_json::parse_event_t::object_start) keys.emplace_back();
+    if (event == ordered_json::parse_event_t::object_end) keys.pop_back();
+    if (event == ordered_json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+      repeated = value.get<std::string>();
+    return true;
+  };
+  ordered_json parsed = ordered_json::parse(text, watch, /*allow_exceptions=*/false);
+  if (repeated) return corrupt(what, ": the key \"", printable(*repeated), "\" stands twice in one object");
+  return parsed;
 }
 
 }  // namespace ravnest

@@ -16,4 +16,8 @@ inline constexpr int kMaxJsonDepth = 200;
 // proportional to the text. Safe from any thread.
 Result<nlohmann::json> parse_json(std::string_view text, std::string_view what);
 
+// For what people write by hand: a key that stands twice in one object is kCorrupt too. JSON itself lets the last one
+// win, and the other would be lost without a word. Keys keep their order.
+Result<nlohmann::ordered_json> parse_json_by_hand(std::string_view text, std::string_view what);
+
 }  // namespace ravnest

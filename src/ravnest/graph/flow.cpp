@@ -160,15 +160,11 @@ Result<Flow> analyse_flow(const ir::Graph& graph, const std::set<std::string>& c
   return Analysis(graph, changed_elsewhere).run();
 }
 
-namespace {
-
 bool is_sent(const ir::Graph& graph, const Flow& flow, std::size_t value) {
   if (graph.values[value].kind != ir::ValueKind::kTensor || flow.anywhere[value] || flow.used_at[value].empty())
     return false;
   return flow.inputs[value] == nullptr || flow.inputs[value]->kind == ir::InputKind::kUser;
 }
-
-}  // namespace
 
 std::vector<std::int64_t> crossing_sums(const ir::Graph& graph, const Flow& flow,
                                         const std::vector<std::int64_t>& amounts) {

@@ -28,9 +28,12 @@ struct Flow {
 // go stale, so what is made of them is not free to be made anywhere.
 Result<Flow> analyse_flow(const ir::Graph& graph, const std::set<std::string>& changed_elsewhere = {});
 
+// Whether a value has to be sent over a cut that lies between its making and its reading: tensors that an operator made
+// or the user gave. Sizes, and what needs nothing but sizes and constants, are made anew on the other side.
+bool is_sent(const ir::Graph& graph, const Flow& flow, std::size_t value);
+
 // The sum of `amounts` (per value) over the tensors that have to be sent over a cut, for all positions from 0 to
-// nodes.size(): those made, or given by the user, before it and read behind it. Sizes, and what needs nothing but sizes
-// and constants, are made anew on the other side.
+// nodes.size(): those made, or given by the user, before it and read behind it.
 std::vector<std::int64_t> crossing_sums(const ir::Graph& graph, const Flow& flow,
                                         const std::vector<std::int64_t>& amounts);
 

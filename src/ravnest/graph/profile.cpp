@@ -113,6 +113,7 @@ Result<Profile> profile_shapes(const ir::Model& model, const Shapes& shapes) {
   const StepMemory memory = walk_step(graph, shapes, *storages, needs_gradient);
 
   Profile profile;
+  profile.shapes = shapes;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const ir::Node& node = graph.nodes[i];
     const Call call(node, shapes);

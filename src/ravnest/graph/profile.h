@@ -50,6 +50,7 @@ struct CutProfile {
 };
 
 struct Profile {
+  Shapes shapes;  // that the figures are for, one per value of the training graph
   std::vector<OperatorProfile> operators;
   std::vector<CutProfile> cuts;      // positions 1 to operators.size() - 1
   std::int64_t parameter_bytes = 0;  // tied weights once

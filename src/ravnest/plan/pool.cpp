@@ -135,10 +135,11 @@ std::string describe(const Pool& pool, int node) {
 }
 
 Result<Pool> decode_pool(std::string_view json, std::string_view file) {
-  Result<nlohmann::json> parsed = parse_json(json, file);
+  const Result<nlohmann::ordered_json> parsed = parse_json_by_hand(json, file);
   if (!parsed.ok()) return invalid(parsed.status().message());
+  const nlohmann::json pool = *parsed;
   try {
-    return Decoder().decode(Field(*parsed, std::string(file)));
+    return Decoder().decode(Field(pool, std::string(file)));
   } catch (const DecodeError& error) {
     return invalid(error.status.message());
   }

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ravnest/base/address.h"
 #include "ravnest/base/status.h"
-#include "ravnest/plan/address.h"
 
 namespace ravnest::plan {
 

@@ -1,0 +1,23 @@
+#include "ravnest/plan/clusterize.h"
+
+#include "ravnest/graph/slice.h"
+#include "ravnest/plan/files/write.h"
+
+namespace ravnest::plan {
+
+Result<Plan> clusterize(const ir::Model& model, const graph::Profile& profile, const ClusterizeOptions& options) {
+  const std::filesystem::path file =
+      options.pool_file.empty() ? options.node_data / "node_configs.json" : options.pool_file;
+  const Result<Pool> pool = read_pool(file);
+  if (!pool.ok()) return pool.status();
+  const Result<ModelCosts> costs = costs_of(model, profile, options.form.training);
+  if (!costs.ok()) return costs.status();
+  const Result<Formation> formation = form_clusters(*costs, *pool, options.form);
+  if (!formation.ok()) return formation.status();
+  Plan plan = complete_plan(*costs, *pool, *formation, options.form);
+  const auto stages_of = [&](int cluster) { return graph::slice(model, plan.cuts(cluster)); };
+  if (Status status = write_plan(plan, stages_of, options.node_data); !status.ok()) return status;
+  return plan;
+}
+
+}  // namespace ravnest::plan

@@ -1,0 +1,17 @@
+// A plan in words and numbers, for people.
+#pragma once
+
+#include <string>
+
+#include "ravnest/plan/plan.h"
+
+namespace ravnest::plan {
+
+// A table per cluster (node, role, stage, parameters, memory used and free, time, bytes out), the samples per second
+// that are predicted, and what limits them.
+std::string explain(const Plan& plan);
+
+// What limits a cluster, and what would help: "node_2 computes for 3.10 ms per batch; ...".
+std::string limit_sentence(const Plan& plan, int cluster);
+
+}  // namespace ravnest::plan
