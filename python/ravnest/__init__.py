@@ -11,8 +11,9 @@ except ImportError as error:
     ) from error
 
 from .capture import capture
+from .clusters import Plan, clusterize
 from .errors import CaptureError
 from .graph import Graph, Stage, load
 from .seed import set_seed
 
-__all__ = ["CaptureError", "Error", "Graph", "Stage", "__version__", "capture", "load", "set_seed"]
+__all__ = ["CaptureError", "Error", "Graph", "Plan", "Stage", "__version__", "capture", "clusterize", "load", "set_seed"]

@@ -1,0 +1,1 @@
+"""Where scripts written for earlier versions find `clusterize`."""
