@@ -10,8 +10,6 @@
 namespace ravnest::plan {
 namespace {
 
-constexpr double kMostSteps = 5e6;
-
 // best(mask, end): how dear the dearest of the first stages is at best, when the machines of `mask` run them up to
 // position `end`, in whatever order.
 class Search {
@@ -111,13 +109,13 @@ class Search {
 }  // namespace
 
 std::optional<Arrangement> arrange(const Segments& segments, std::span<const Machine> machines, Balance balance,
-                                   const TrainingOptions& options) {
+                                   const TrainingOptions& options, double most_steps) {
   if (balance == Balance::kParams || machines.empty() || machines.size() > 16 ||
       static_cast<int>(machines.size()) > segments.most_stages())
     return std::nullopt;
   const double steps = std::pow(2.0, machines.size()) * static_cast<double>(machines.size()) *
                        std::pow(static_cast<double>(segments.count()), 2) / 2;
-  if (steps > kMostSteps) return std::nullopt;
+  if (steps > most_steps) return std::nullopt;
   return Search(segments, machines, balance, options).run();
 }
 

@@ -14,11 +14,10 @@ struct Arrangement {
   Cutting cutting;
 };
 
-// The order and the cuts whose costliest stage is cheapest, over all orders and all cuttings at these positions:
-// kTime under each node's RAM, or kMemory, as `cut` means them. Nothing where no cutting is possible or, by time, fits;
-// nor for kParams, whose shares follow from the order, or where it would take more than some tens of milliseconds:
-// about ten machines and twenty-five places to cut, or seven and a hundred.
+// The order and the cuts whose costliest stage is cheapest, over all orders and all cuttings at these positions: kTime
+// under each node's RAM, or kMemory, as `cut` means them. Nothing where no cutting is possible or, by time, fits; nor for
+// kParams, whose shares follow from the order, or where it would take more than `most_steps`, of about 5 ns.
 std::optional<Arrangement> arrange(const Segments& segments, std::span<const Machine> machines, Balance balance,
-                                   const TrainingOptions& options);
+                                   const TrainingOptions& options, double most_steps = 5e6);
 
 }  // namespace ravnest::plan

@@ -110,8 +110,12 @@ std::optional<Bounds> by_memory(const Segments& segments, std::span<const Machin
 
 class ByTime {
  public:
-  ByTime(const Segments& segments, std::span<const Machine> machines, const TrainingOptions& options)
-      : segments_(segments), machines_(machines), options_(options), stages_(static_cast<int>(machines.size())) {}
+  ByTime(const Segments& segments, std::span<const Machine> machines, const TrainingOptions& options, bool quick)
+      : segments_(segments),
+        machines_(machines),
+        options_(options),
+        stages_(static_cast<int>(machines.size())),
+        steps_(quick ? 2 : 12) {}
 
   // First for the fastest slowest stage. Where the way of a batch through all stages and back takes longer than the
   // passes in flight can hide, slower stages are allowed, up to where they become the limit, if that way gets shorter.
@@ -122,7 +126,7 @@ class ByTime {
     double slowest = slowest_of(*best);
     if (period <= slowest) return best;
     double allowed = slowest;
-    for (int step = 0; step < 12 && allowed < period * 0.999; ++step) {
+    for (int step = 0; step < steps_ && allowed < period * 0.999; ++step) {
       std::optional<Bounds> made = shortest_way(allowed);
       if (!made) break;
       const bool still_too_long = period_of(*made) > allowed;
@@ -175,6 +179,7 @@ class ByTime {
   std::span<const Machine> machines_;
   const TrainingOptions& options_;
   int stages_;
+  int steps_;
 };
 
 }  // namespace
@@ -204,11 +209,11 @@ double fullest(std::span<const StageLoad> loads, std::span<const Machine> machin
 }
 
 std::optional<Cutting> cut(const Segments& segments, std::span<const Machine> machines, Balance balance,
-                           const TrainingOptions& options) {
+                           const TrainingOptions& options, bool quick) {
   if (machines.empty() || static_cast<int>(machines.size()) > segments.most_stages()) return std::nullopt;
   std::optional<Bounds> bounds;
   if (balance == Balance::kParams) bounds = greedy_shares(segments, machines);
-  if (balance == Balance::kTime) bounds = ByTime(segments, machines, options).run();
+  if (balance == Balance::kTime) bounds = ByTime(segments, machines, options, quick).run();
   if (!bounds) bounds = by_memory(segments, machines, options);
   if (!bounds) return std::nullopt;
   return finished(segments, *bounds, machines, options);

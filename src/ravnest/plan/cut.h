@@ -34,8 +34,10 @@ struct Cutting {
 // kParams gives what the shares ask for, whether it fits or not. kTime gives the best cutting that fits, or, where none
 // does, what kMemory gives. kMemory is exact, no other cutting at these
 // positions is better; so is kTime to within a thousandth.
+//
+// `quick` is for those who try thousands: where the round trip is the limit, kTime then comes within some hundredths.
 std::optional<Cutting> cut(const Segments& segments, std::span<const Machine> machines, Balance balance,
-                           const TrainingOptions& options);
+                           const TrainingOptions& options, bool quick = false);
 
 // How full the fullest node would be.
 double fullest(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options);

@@ -10,10 +10,15 @@
 namespace ravnest::plan {
 namespace {
 
-constexpr int kClimbingRounds = 4;
-constexpr std::size_t kAllOrdersUpTo = 6;
-// The given order is kept unless another promises this much more.
-constexpr double kWorthReordering = 1.01;
+// How much looking is worth while: for each of thousands of candidates, and for those that were chosen.
+constexpr double kSteps = 1e5;
+constexpr double kSearchSteps = 4e4;
+constexpr double kThoroughSteps = 5e6;
+constexpr int kThoroughTries = 300;
+// No other order makes up for so much missing memory.
+constexpr double kHopeless = 1.5;
+// Nearer than this to a bound that no order can pass, looking for another is not worth the time.
+constexpr double kNearEnough = 1.005;
 
 std::vector<int> given_order(std::size_t count) {
   std::vector<int> order(count);
@@ -46,11 +51,11 @@ ClusterScore Ordering::in_order(const Segments& segments, Order order, Balance b
   ClusterScore made;
   for (const int index : order) made.machines.push_back(machines_[index]);
   made.order = std::move(order);
-  std::optional<Cutting> cutting = cut(segments, made.machines, balance, training_);
+  const bool quick = &segments != &fine_;
+  std::optional<Cutting> cutting = cut(segments, made.machines, balance, training_, quick);
   if (cutting && !cutting->fits() && balance == Balance::kParams)
-    cutting = cut(segments, made.machines, Balance::kTime, training_);
-  if (cutting && !cutting->fits() && &segments != &fine_)
-    cutting = cut(fine_, made.machines, Balance::kTime, training_);
+    cutting = cut(segments, made.machines, Balance::kTime, training_, quick);
+  if (cutting && !cutting->fits() && quick) cutting = cut(fine_, made.machines, Balance::kTime, training_);
   made.possible = cutting.has_value();
   if (cutting) made.cutting = std::move(*cutting);
   return made;
@@ -67,10 +72,9 @@ double Ordering::period(const ClusterScore& score) const {
 }
 
 // By moving or swapping machines for as long as that helps.
-void Ordering::climb(ClusterScore& best) const {
+void Ordering::climb(ClusterScore& best, int tries) const {
   const auto stages = static_cast<int>(machines_.size());
-  bool improved = true;
-  for (int round = 0; improved && round < kClimbingRounds; ++round) {
+  for (bool improved = true; improved;) {
     improved = false;
     for (int from = 0; from < stages; ++from) {
       for (int to = 0; to < stages; ++to) {
@@ -81,6 +85,7 @@ void Ordering::climb(ClusterScore& best) const {
         moved.insert(moved.begin() + to, best.order[from]);
         for (Order& order : std::array{swapped, moved}) {
           if (order == best.order) continue;
+          if (--tries < 0) return;
           ClusterScore made = in_order(coarse_, std::move(order), other_balance());
           if (!better(made, best)) continue;
           best = std::move(made);
@@ -91,33 +96,62 @@ void Ordering::climb(ClusterScore& best) const {
   }
 }
 
-ClusterScore Ordering::best(const ClusterScore& given, bool thorough) const {
+// No order can do better: its slowest stage is no faster than that of the arrangement, and a batch goes through all
+// machines, computing at best as fast as the fastest of them, over a chain of links that joins them all.
+double Ordering::least_period_s(const std::vector<StageLoad>& fastest_slowest, const std::vector<int>& order) const {
+  double slowest_s = 0;
+  double work = 0;
+  double latency_s = 0;
+  double least_latency_s = machines_.front().latency_s;
+  double fastest = 0;
+  for (std::size_t s = 0; s < order.size(); ++s) {
+    const Machine& machine = machines_[order[s]];
+    slowest_s = std::max(slowest_s, period_s({&fastest_slowest[s], 1}, {&machine, 1}, training_));
+    work += fastest_slowest[s].work;
+    latency_s += machine.latency_s;
+    least_latency_s = std::min(least_latency_s, machine.latency_s);
+    fastest = std::max(fastest, machine.flops_per_s);
+  }
+  const double round_trip_s = work / fastest + 2 * (latency_s - least_latency_s);
+  return std::max(slowest_s, round_trip_s / static_cast<double>(order.size()));
+}
+
+ClusterScore Ordering::best(const ClusterScore& given, Effort effort) const {
   if (all_equal(machines_)) return given;
   ClusterScore best = given;
   const auto consider = [&](ClusterScore made) {
     if (better(made, best)) best = std::move(made);
   };
-  double least_s = 0;  // that the slowest stage takes, in whatever order
-  std::optional<Arrangement> found = arrange(coarse_, machines_, other_balance(), training_);
-  if (!found) found = arrange(fine_, machines_, Balance::kMemory, training_);
-  if (found) {
-    for (std::size_t s = 0; s < machines_.size(); ++s)
-      least_s = std::max(least_s, period_s({&found->cutting.loads[s], 1}, {&machines_[found->order[s]], 1}, training_));
-    consider(in_order(coarse_, found->order, other_balance()));
-  }
-  const bool settled = found && (balance_ == Balance::kMemory || (best.fits() && period(best) <= least_s));
-  if (!settled && thorough && machines_.size() <= kAllOrdersUpTo) {
+  if (!given.fits()) consider(in_order(coarse_, order_by_ram(machines_), other_balance()));
+  if (!best.fits() && best.cutting.fullest > kHopeless) return best;
+  const double most_steps = effort == Effort::kThorough || !best.fits() ? kThoroughSteps : kSteps;
+  std::optional<Arrangement> found = arrange(coarse_, machines_, other_balance(), training_, most_steps);
+  if (!found && !best.fits()) found = arrange(fine_, machines_, Balance::kMemory, training_, most_steps);
+  if (found) consider(in_order(coarse_, found->order, other_balance()));
+  const bool settled =
+      found && (balance_ == Balance::kMemory ||
+                (best.fits() && period(best) <= kNearEnough * least_period_s(found->cutting.loads, found->order)));
+  if (!settled && effort != Effort::kLittle) search(best, effort);
+  return given.fits() && !better(best, given, kWorthReordering) ? given : best;
+}
+
+void Ordering::search(ClusterScore& best, Effort effort) const {
+  const double steps_per_try = 0.5 * coarse_.count() * coarse_.count() * static_cast<double>(machines_.size());
+  const int tries = effort == Effort::kThorough ? kThoroughTries : static_cast<int>(kSearchSteps / steps_per_try);
+  double orders = 1;
+  for (std::size_t s = 2; s <= machines_.size(); ++s) orders *= static_cast<double>(s);
+  if (orders <= tries) {
     Order order = given_order(machines_.size());
     do {
-      consider(in_order(coarse_, order, other_balance()));
+      ClusterScore made = in_order(coarse_, order, other_balance());
+      if (better(made, best)) best = std::move(made);
     } while (std::next_permutation(order.begin(), order.end()));
-  } else if (!settled) {
-    climb(best);
-    ClusterScore other = in_order(coarse_, order_by_ram(machines_), other_balance());
-    climb(other);
-    consider(std::move(other));
+    return;
   }
-  return given.fits() && !better(best, given, kWorthReordering) ? given : best;
+  climb(best, tries);
+  ClusterScore other = in_order(coarse_, order_by_ram(machines_), other_balance());
+  climb(other, tries);
+  if (better(other, best)) best = std::move(other);
 }
 
 ClusterScore Ordering::refined(const ClusterScore& known) const {
@@ -125,7 +159,7 @@ ClusterScore Ordering::refined(const ClusterScore& known) const {
   if (!best.possible || (best.fits() && balance_ != Balance::kTime)) return best;
   // Orders found with fewer places may still be the best with all of them.
   const double margin = best.fits() ? kWorthReordering : 1;
-  for (const ClusterScore& found : {this->best(best, true), known}) {
+  for (const ClusterScore& found : {this->best(best, Effort::kThorough), known}) {
     for (const ClusterScore& made : std::array{found, in_order(fine_, found.order, other_balance())}) {
       if (better(made, best, best.order == made.order ? 1 : margin)) best = made;
     }

@@ -1,6 +1,7 @@
 // In which order the machines of one cluster should stand, and where to cut for them.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "ravnest/plan/cut.h"
@@ -15,6 +16,13 @@ struct ClusterScore {
   bool fits() const { return possible && cutting.fits(); }
 };
 
+// How long to look for a better order.
+enum class Effort : std::uint8_t {
+  kLittle,    // only the order whose slowest stage is fastest, if that is quickly found: thousands of candidates a second
+  kSome,      // and others beside it, for a millisecond
+  kThorough,  // all orders of a small cluster, hundreds of a large one's
+};
+
 // The given order stays, unless only another fits, or, where time is balanced, another promises clearly more.
 class Ordering {
  public:
@@ -24,8 +32,9 @@ class Ordering {
            const TrainingOptions& training);
 
   ClusterScore in_given_order() const;
-  // Tries other orders too: all of them if `thorough` and the cluster is small, else those that look promising.
-  ClusterScore best(const ClusterScore& given, bool thorough) const;
+  // Tries other orders too.
+  ClusterScore best(const ClusterScore& given, Effort effort) const;
+  static constexpr double kWorthReordering = 1.01;  // the given order is kept unless another promises this much more
   // The better of two that were found otherwise and `best`, worked out over all places.
   ClusterScore refined(const ClusterScore& known) const;
 
@@ -35,7 +44,9 @@ class Ordering {
   ClusterScore in_order(const Segments& segments, Order order, Balance balance) const;
   bool better(const ClusterScore& a, const ClusterScore& b, double margin = 1) const;
   double period(const ClusterScore& score) const;
-  void climb(ClusterScore& best) const;
+  void search(ClusterScore& best, Effort effort) const;
+  void climb(ClusterScore& best, int tries) const;
+  double least_period_s(const std::vector<StageLoad>& fastest_slowest, const std::vector<int>& order) const;
   // What is left where shares of RAM do not fit.
   Balance other_balance() const { return balance_ == Balance::kMemory ? Balance::kMemory : Balance::kTime; }
 

@@ -6,13 +6,14 @@ namespace ravnest::plan {
 namespace {
 
 constexpr int kFinePlaces = 1024;
-constexpr int kCoarsePlaces = 48;
-// A coarse view must leave a stage some choice.
-constexpr int kPlacesPerStage = 4;
+constexpr int kMiddlePlaces = 96;
+constexpr int kCoarsePlaces = 32;
+// Fewer places must leave a stage some choice.
+constexpr int kPlacesPerStage = 6;
 // In larger pools other orders are tried at the end only.
 constexpr int kReorderUpTo = 12;
-// Every order is tried where the pool is small enough to look at every cluster.
-constexpr int kThoroughUpTo = 8;
+// Pools that can be looked at more closely.
+constexpr int kSmallPool = 8;
 // How many clusters are reckoned with, per kind of ClusterScores.
 constexpr std::array<int, 4> kReckonedClusters = {1, 2, 3, 6};
 // Per hop and per update of staleness: decides between plans that are equal otherwise.
@@ -38,7 +39,8 @@ Scorer::Scorer(const ModelCosts& costs, std::vector<Machine> machines, Balance b
       balance_(balance),
       training_(training),
       fine_(costs, cut_positions(costs, kFinePlaces)),
-      coarse_(costs, cut_positions(costs, kCoarsePlaces)) {
+      coarse_(costs, cut_positions(costs, kCoarsePlaces)),
+      middle_(costs, cut_positions(costs, kMiddlePlaces)) {
   for (const Machine& machine : machines_) {
     const auto known = std::find(class_machines_.begin(), class_machines_.end(), machine);
     classes_.push_back(static_cast<int>(known - class_machines_.begin()));
@@ -47,10 +49,16 @@ Scorer::Scorer(const ModelCosts& costs, std::vector<Machine> machines, Balance b
 }
 
 const Segments& Scorer::segments_for(std::size_t stages) const {
-  const bool enough = static_cast<int>(stages) * kPlacesPerStage <= coarse_.count() &&
-                      static_cast<int>(stages) <= coarse_.most_stages();
-  return enough && balance_ != Balance::kParams ? coarse_ : fine_;
+  if (balance_ == Balance::kParams) return fine_;
+  for (const Segments* each : {&coarse_, &middle_}) {
+    const bool all_places = each->count() == fine_.count();
+    if (all_places || static_cast<int>(stages) * kPlacesPerStage <= std::min(each->count(), each->most_stages()))
+      return *each;
+  }
+  return fine_;
 }
+
+bool Scorer::small() const { return nodes() <= kSmallPool; }
 
 TrainingOptions Scorer::training_with(int clusters) const {
   TrainingOptions training = training_;
@@ -74,7 +82,8 @@ Group Scorer::group(std::vector<int> members) {
 }
 
 const ClusterScore& Scorer::score(const Group& group, int clusters) {
-  const std::size_t kind = std::min<std::size_t>(clusters, kReckonedClusters.size()) - 1;
+  std::size_t kind = std::min<std::size_t>(clusters, kReckonedClusters.size()) - 1;
+  if (!small() && kind > 0) kind = kReckonedClusters.size() - 1;
   std::unique_ptr<ClusterScore>& known = (*group.scores)[kind];
   if (known == nullptr) {
     const std::vector<Machine> machines = machines_of(group);
@@ -82,7 +91,7 @@ const ClusterScore& Scorer::score(const Group& group, int clusters) {
     const Ordering ordering(fine_, segments_for(machines.size()), machines, balance_, training);
     ClusterScore score = ordering.in_given_order();
     const bool other_orders = nodes() <= kReorderUpTo && balance_ == Balance::kTime;
-    if (score.possible && (!score.fits() || other_orders)) score = ordering.best(score, nodes() <= kThoroughUpTo);
+    if (score.possible && (!score.fits() || other_orders)) score = ordering.best(score, small() ? Effort::kSome : Effort::kLittle);
     known = std::make_unique<ClusterScore>(std::move(score));
   }
   return *known;

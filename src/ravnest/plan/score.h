@@ -53,6 +53,7 @@ class Scorer {
  private:
   using Order = std::vector<int>;
 
+  bool small() const;
   TrainingOptions training_with(int clusters) const;
   std::vector<Machine> machines_of(const Group& group) const;
   const Segments& segments_for(std::size_t stages) const;
@@ -62,7 +63,9 @@ class Scorer {
   Balance balance_;
   TrainingOptions training_;
   Segments fine_;
-  Segments coarse_;                      // fewer places, for clusters that are tried by the thousand
+  // Fewer places, for clusters that are tried by the thousand: few for short ones, more for long ones.
+  Segments coarse_;
+  Segments middle_;
   std::vector<int> classes_;             // per node; equal machines are of one class
   std::vector<Machine> class_machines_;  // per class
   struct Hash {
