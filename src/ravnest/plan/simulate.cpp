@@ -102,7 +102,7 @@ class Simulation {
   bool report(double share) {
     share_ = std::max(share_, share);
     const double steps = static_cast<double>(scenario_.events.size()) + 1;
-    if (progress_ && !progress_((done_ + share_) / steps)) cancelled_ = true;
+    if (!cancelled_ && progress_ && !progress_((done_ + share_) / steps)) cancelled_ = true;
     return !cancelled_;
   }
 

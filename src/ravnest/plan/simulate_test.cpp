@@ -182,7 +182,7 @@ constexpr std::string_view kThreeHundred = R"({
   "seed": 11})";
 
 TEST(Simulate, ThreeHundredNodesAndFiveEventsAreSimulated) {
-  const std::vector<SimulatedStep> steps = simulated(tower(40), scenario(kThreeHundred));
+  const std::vector<SimulatedStep> steps = simulated(tower(8), scenario(kThreeHundred));
   ASSERT_EQ(steps.size(), 6U);
   EXPECT_EQ(steps[1].nodes, 320);
   EXPECT_EQ(steps[5].nodes, 317);
@@ -191,7 +191,8 @@ TEST(Simulate, ThreeHundredNodesAndFiveEventsAreSimulated) {
 }
 
 TEST(Simulate, TheSameSeedGivesTheSameFigures) {
-  const std::string_view small = R"({"nodes": [{"count": 12, "ram": 1, "bandwidth": 100, "compute": 90, "spread": 0.4}],
+  const std::string_view small =
+      R"({"nodes": [{"count": 14, "ram": 1, "bandwidth": 100, "compute": 90, "spread": 0.4}], "balance": "params",
                                      "events": [{"leave": [2]}, {"slow": {"nodes": [0], "factor": 0.5}}], "seed": 5})";
   EXPECT_EQ(simulated(tower(), scenario(small)), simulated(tower(), scenario(small)));
   const std::string seeded = std::string(small.substr(0, small.rfind('5'))) + "6}";

@@ -110,11 +110,10 @@ TEST(SimulationSvg, BothCurvesAndEveryEventAreDrawn) {
   for (const SimulatedStep& step : steps()) {
     EXPECT_THAT(svg, HasSubstr(">" + escape_xml(step.event) + "</text>"));
   }
-  // 560 wide for five steps, 320 high for 0 to 400, from (90, 92): kept goes 400, 400, 200, 0, 0.
-  EXPECT_THAT(svg, HasSubstr("M90 92H202L202 92H314L314 252H426L426 412H538L538 412H650"));
-  // The new plan is missing for one step.
-  EXPECT_THAT(svg, HasSubstr("M90 "));
-  EXPECT_THAT(svg, HasSubstr("M538 "));
+  // From (90, 92): 560 wide for five steps, 320 high for 0 to 500. Kept goes 400, 400, 200, 0, 0.
+  EXPECT_THAT(svg, HasSubstr("M90 156H202L202 156H314L314 284H426L426 412H538L538 412H650"));
+  // The new plan goes 400, 436, 390, is missing for one step, and goes on with 300.
+  EXPECT_THAT(svg, HasSubstr("M90 156H202L202 132.96H314L314 162.4H426M538 220H650"));
   EXPECT_THAT(svg, HasSubstr(">no plan</text>"));
 }
 

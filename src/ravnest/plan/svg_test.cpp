@@ -65,7 +65,7 @@ TEST(Svg, EveryNodeAndEveryRingIsInTheDrawing) {
   for (const char* ring :
        {"ring 0: L__self___layer_0.weight", "ring 1: L__self___layer_4.weight", "ring 2: L__self___layer_8.weight"})
     EXPECT_THAT(svg, HasSubstr(ring));
-  for (const char* part : {">cluster 0<", ">cluster 1<", ">root<", ">stem", ">leaf", "from layer_7", "not used"})
+  for (const char* part : {">cluster 0<", ">cluster 1<", ">root", ">stem", ">leaf", "from layer_7", "not used"})
     EXPECT_EQ(svg.find(part) != std::string::npos, std::string_view(part) != "not used") << part;
   EXPECT_EQ(occurrences(svg, ", slowest<"), 2U);
 }
