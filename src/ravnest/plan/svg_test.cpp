@@ -83,6 +83,20 @@ TEST(Svg, ARingJoinsTheNodesThatHoldTheSameElements) {
   EXPECT_THAT(svg, Not(HasSubstr("ring 0: node_0 and node_4")));
 }
 
+TEST(Svg, StagesOfOneRingThatShareNoElementsAreNotJoined) {
+  // Ring, stage, elements, share of the edge.
+  const std::vector<RingBand> upper = {{1, 0, 0, 30, 0.5, 1}, {1, 1, 30, 40, 0, 0.25}};
+  const std::vector<RingBand> lower = {{1, 0, 0, 10, 0.8, 1}, {1, 1, 10, 40, 0, 0.6}, {2, 1, 0, 9, 0.6, 1}};
+  const std::vector<RingJoint> joints = ring_joints(upper, lower);
+  ASSERT_EQ(joints.size(), 3U);
+  EXPECT_EQ(joints[1].upper_stage, 0);
+  EXPECT_EQ(joints[1].lower_stage, 1);
+  EXPECT_DOUBLE_EQ(joints[1].upper_left, 0.5 + 0.5 / 3);
+  EXPECT_DOUBLE_EQ(joints[1].lower_right, 0.4);
+  EXPECT_EQ(joints[2].upper_stage, 1);
+  EXPECT_EQ(joints[2].lower_stage, 1);
+}
+
 TEST(Svg, AStagesEdgeIsDividedByTheElementsOfItsRings) {
   const Plan plan = two_clusters();
   const std::vector<RingBand> bands = ring_bands(plan.clusters[1]);
