@@ -1,7 +1,8 @@
 // How fast a pool would train as machines join, leave and change: the predictor over a scenario.
 //
 // After each event two things are predicted: the plan of the start as it would run on now, and a new plan for the pool
-// as it is now. No machine is asked and nothing is written, so hundreds of nodes take seconds.
+// as it is now. No machine is asked and nothing is written, so what takes time is the search for clusters, once
+// per step.
 //
 // The kept plan goes on without what it cannot have: a cluster that lost a node stands still, the others average among
 // themselves; a node that joined is unused. What cuts the models is fixed at the start: where the scenario does not
