@@ -22,6 +22,7 @@ constexpr const char* kDescription =
     "  ravnest benchmark              measures this machine for the pool file\n"
     "  ravnest plan model.pt2         plans who trains which part of the model\n"
     "  ravnest explain                shows the plan and what it promises\n"
+    "  ravnest simulate m.pt2 s.json  predicts what joins, losses and slow links would do\n"
     "  ravnest pack node_3            makes one archive of what node_3 needs of the plan\n"
     "  ravnest unpack node_3.ravnest  checks it and lays it out on node_3's own machine\n"
     "\n"

@@ -40,7 +40,7 @@ class Evolution {
       stalled = population_.front().fitness > before ? 0 : stalled + 1;
       if (!report(0.8 * (generation + 1) / generations)) break;
     }
-    improve(population_.front());
+    if (!ended_) improve(population_.front());
     report(1);
     return std::move(population_.front().groups);
   }
@@ -68,7 +68,10 @@ class Evolution {
     return made;
   }
 
-  bool report(double share) { return !options_.progress || options_.progress(share); }
+  bool report(double share) {
+    ended_ = ended_ || (options_.progress && !options_.progress(share));
+    return !ended_;
+  }
 
   int below(int bound) { return static_cast<int>(random_() % static_cast<std::uint64_t>(bound)); }
   bool chance(int percent) { return below(100) < percent; }
@@ -313,6 +316,7 @@ class Evolution {
       const std::vector<int> members = best.groups[target].members;
       for (int other = 0; other < static_cast<int>(best.groups.size()) && !improved && budget > 0; ++other) {
         if (other == target) continue;
+        if (!report(0.9)) return;
         const std::vector<int> others = best.groups[other].members;
         for (std::size_t i = 0; i < members.size() && !improved; ++i) {
           for (std::size_t j = 0; j < others.size() && !improved; ++j) {
@@ -331,7 +335,6 @@ class Evolution {
           improved = keep_moved(best, target, other, node, budget);
         }
       }
-      report(0.9);
     }
   }
 
@@ -358,6 +361,7 @@ class Evolution {
   std::mt19937_64 random_;
   std::vector<Candidate> population_;  // the fittest first
   std::vector<Candidate> founders_;
+  bool ended_ = false;  // by whom progress is reported to
 };
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "ravnest/plan/pool.h"
 
-#include <array>
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -9,30 +7,10 @@
 #include "ravnest/base/json.h"
 #include "ravnest/base/json_field.h"
 #include "ravnest/base/printable.h"
+#include "ravnest/plan/expect.h"
 
 namespace ravnest::plan {
 namespace {
-
-[[noreturn]] void refuse(const Field& field, std::string_view expected) {
-  std::string found = printable(field.json().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  if (found.size() > 60) found = found.substr(0, 57) + "...";
-  throw DecodeError{invalid(field.where(), ": expected ", expected, ", got ", found)};
-}
-
-void require_object(const Field& field, std::string_view expected) {
-  if (!field.json().is_object()) refuse(field, expected);
-}
-
-Field member(const Field& field, std::string_view key, std::string_view expected) {
-  if (!field.json().contains(key)) throw DecodeError{invalid(field.where(), ": no \"", key, "\"; expected ", expected)};
-  return field[key];
-}
-
-double positive(const Field& field, std::string_view what) {
-  const double value = field.json().is_number() ? field.json().get<double>() : 0;
-  if (!std::isfinite(value) || value <= 0) refuse(field, text("a positive number (", what, ")"));
-  return value;
-}
 
 Address address(const Field& field) {
   if (!field.json().is_string()) refuse(field, "\"host:port\"");
@@ -44,7 +22,7 @@ Address address(const Field& field) {
 class Decoder {
  public:
   Pool decode(const Field& root) {
-    require_object(root, R"(an object with the keys "0" to "n-1", one per node)");
+    expect_object(root, R"(an object with the keys "0" to "n-1", one per node)");
     const std::size_t count = root.json().size();
     if (count == 0)
       throw DecodeError{invalid(root.where(), ": the pool has no nodes; expected at least the key \"0\"")};
@@ -63,10 +41,10 @@ class Decoder {
 
  private:
   void add(const Field& field) {
-    require_object(field, R"({"IP": "host:port", "benchmarks": {...}})");
+    expect_object(field, R"({"IP": "host:port", "benchmarks": {...}})");
     note_unknown(field, {"IP", "benchmarks", "name", "bind"});
     PoolNode node;
-    const Field ip = member(field, "IP", "\"host:port\"");
+    const Field ip = expect_member(field, "IP", "\"host:port\"");
     node.address = address(ip);
     // 0.0.0.0 is dialled as 127.0.0.1: two nodes with these hosts and one port are one address.
     if (const auto [taken, is_new] = taken_.emplace(dialled(node.address), ip.where()); !is_new)
@@ -79,17 +57,13 @@ class Decoder {
       if (const auto [taken, is_new] = labels_.emplace(node.label, label->where()); !is_new)
         throw DecodeError{invalid(label->where(), ": \"", node.label, "\" is the name at ", taken->second, " already")};
     }
-    const Field benchmarks = member(field, "benchmarks", R"({"ram": GB, "bandwidth": Mbps})");
-    require_object(benchmarks, R"({"ram": GB, "bandwidth": Mbps})");
+    const Field benchmarks = expect_member(field, "benchmarks", R"({"ram": GB, "bandwidth": Mbps})");
+    expect_object(benchmarks, R"({"ram": GB, "bandwidth": Mbps})");
     note_unknown(benchmarks, {"ram", "bandwidth", "compute", "latency", "reliability"});
-    node.ram_gb = positive(member(benchmarks, "ram", "the memory it may use, in GB"), "GB");
-    node.bandwidth_mbps = positive(member(benchmarks, "bandwidth", "its bandwidth, in Mbps"), "Mbps");
-    if (const auto compute = benchmarks.optional("compute")) node.compute_gflops = positive(*compute, "GFLOP/s");
-    if (const auto latency = benchmarks.optional("latency")) {
-      const double value = latency->json().is_number() ? latency->json().get<double>() : -1;
-      if (!std::isfinite(value) || value < 0) refuse(*latency, "a number of milliseconds, not negative");
-      node.latency_ms = value;
-    }
+    node.ram_gb = expect_positive(expect_member(benchmarks, "ram", "the memory it may use, in GB"), "GB");
+    node.bandwidth_mbps = expect_positive(expect_member(benchmarks, "bandwidth", "its bandwidth, in Mbps"), "Mbps");
+    if (const auto compute = benchmarks.optional("compute")) node.compute_gflops = expect_positive(*compute, "GFLOP/s");
+    if (const auto latency = benchmarks.optional("latency")) node.latency_ms = expect_latency(*latency);
     if (const auto reliability = benchmarks.optional("reliability")) {
       const double value = reliability->json().is_number() ? reliability->json().get<double>() : -1;
       if (!(value >= 0 && value <= 1)) refuse(*reliability, "a chance from 0 to 1");

@@ -6,17 +6,16 @@
 namespace ravnest::plan {
 namespace {
 
-// Characters, not bytes: what people see.
-std::size_t width(const std::string& cell) {
-  return static_cast<std::size_t>(
-      std::count_if(cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
 bool is_number(const std::string& cell) {
   return !cell.empty() && std::isdigit(static_cast<unsigned char>(cell.front())) != 0;
 }
 
 }  // namespace
+
+std::size_t shown_width(std::string_view cell) {
+  return static_cast<std::size_t>(
+      std::count_if(cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
 
 std::string Table::text() const {
   const std::size_t columns = rows_.front().size();
@@ -24,7 +23,7 @@ std::string Table::text() const {
   std::vector<bool> numbers(columns, rows_.size() > 1);
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     for (std::size_t c = 0; c < columns; ++c) {
-      widths[c] = std::max(widths[c], width(rows_[r][c]));
+      widths[c] = std::max(widths[c], shown_width(rows_[r][c]));
       if (r > 0 && !rows_[r][c].empty() && !is_number(rows_[r][c])) numbers[c] = false;
     }
   }
@@ -32,7 +31,7 @@ std::string Table::text() const {
   for (const std::vector<std::string>& row : rows_) {
     std::string line;
     for (std::size_t c = 0; c < columns; ++c) {
-      const std::string padding(widths[c] - width(row[c]), ' ');
+      const std::string padding(widths[c] - shown_width(row[c]), ' ');
       if (c > 0) line += "  ";
       line += numbers[c] ? padding + row[c] : row[c] + padding;
     }

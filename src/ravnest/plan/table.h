@@ -1,10 +1,15 @@
 // Text in columns.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ravnest::plan {
+
+// Characters, not bytes: what people see.
+std::size_t shown_width(std::string_view cell);
 
 // Columns are as wide as their widest cell, two spaces apart. A column of numbers (cells that begin with a digit)
 // stands right, any other left. One line per row; no line ends in spaces.
