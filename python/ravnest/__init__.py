@@ -16,4 +16,15 @@ from .errors import CaptureError
 from .graph import Graph, Stage, load
 from .seed import set_seed
 
-__all__ = ["CaptureError", "Error", "Graph", "Plan", "Stage", "__version__", "capture", "clusterize", "load", "set_seed"]
+__all__ = [
+    "CaptureError",
+    "Error",
+    "Graph",
+    "Plan",
+    "Stage",
+    "__version__",
+    "capture",
+    "clusterize",
+    "load",
+    "set_seed",
+]

@@ -83,7 +83,7 @@ def test_a_broken_pool_file_is_refused_and_left_as_it_is(tmp_path):
     (tmp_path / "pool.json").write_text('{"1": {}}')
     result = benchmark("--bandwidth", "100", "--write", "pool.json", "--ip", IP, folder=tmp_path)
     assert result.returncode == 1
-    assert 'pool.json: expected the keys "0" to "0"' in result.stderr
+    assert 'pool.json: no key "0"; the 1 node must have the key "0"' in result.stderr
     assert (tmp_path / "pool.json").read_text() == '{"1": {}}'
     assert os.listdir(tmp_path) == ["pool.json"]
 

@@ -10,10 +10,10 @@
 #include <span>
 #include <string>
 
+#include "ravnest/base/address.h"
 #include "ravnest/base/bytes.h"
 #include "ravnest/base/clock.h"
 #include "ravnest/base/status.h"
-#include "ravnest/base/address.h"
 
 namespace ravnest {
 

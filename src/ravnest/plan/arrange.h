@@ -15,8 +15,8 @@ struct Arrangement {
 };
 
 // The order and the cuts whose costliest stage is cheapest, over all orders and all cuttings at these positions: kTime
-// under each node's RAM, or kMemory, as `cut` means them. Nothing where no cutting is possible or, by time, fits; nor for
-// kParams, whose shares follow from the order, or where it would take more than `most_steps`, of about 5 ns.
+// under each node's RAM, or kMemory, as `cut` means them. Nothing where no cutting is possible or, by time, fits; nor
+// for kParams, whose shares follow from the order, or where it would take more than `most_steps`, of about 5 ns.
 std::optional<Arrangement> arrange(const Segments& segments, std::span<const Machine> machines, Balance balance,
                                    const TrainingOptions& options, double most_steps = 5e6);
 

@@ -12,11 +12,14 @@ Result<Plan> clusterize(const ir::Model& model, const graph::Profile& profile, c
   if (!pool.ok()) return pool.status();
   const Result<ModelCosts> costs = costs_of(model, profile, options.form.training);
   if (!costs.ok()) return costs.status();
-  const Result<Formation> formation = form_clusters(*costs, *pool, options.form);
+  FormOptions form = options.form;
+  if (options.form.progress) form.progress = [&](double share) { return options.form.progress(share / 2); };
+  const Result<Formation> formation = form_clusters(*costs, *pool, form);
   if (!formation.ok()) return formation.status();
   Plan plan = complete_plan(*costs, *pool, *formation, options.form);
+  const auto progress = [&](double share) { return !options.form.progress || options.form.progress(0.5 + share / 2); };
   const auto stages_of = [&](int cluster) { return graph::slice(model, plan.cuts(cluster)); };
-  if (Status status = write_plan(plan, stages_of, options.node_data); !status.ok()) return status;
+  if (Status status = write_plan(plan, stages_of, options.node_data, progress); !status.ok()) return status;
   return plan;
 }
 

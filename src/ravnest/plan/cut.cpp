@@ -115,7 +115,7 @@ class ByTime {
         machines_(machines),
         options_(options),
         stages_(static_cast<int>(machines.size())),
-        steps_(quick ? 2 : 12) {}
+        steps_(quick ? 4 : 12) {}
 
   // First for the fastest slowest stage. Where the way of a batch through all stages and back takes longer than the
   // passes in flight can hide, slower stages are allowed, up to where they become the limit, if that way gets shorter.

@@ -12,7 +12,9 @@ namespace ravnest::plan {
 namespace {
 
 // Up to here looking at every grouping costs no more than evolving one.
-constexpr int kCheckedAgainstAll = 8;
+constexpr int kCheckedAgainstAll = 10;
+// Up to here there is time to look again at the best candidates.
+constexpr int kJudgedAgainUpTo = 12;
 
 class Former {
  public:
@@ -21,7 +23,9 @@ class Former {
         pool_(pool),
         options_(options),
         balance_(options.balance.value_or(compute_known(pool) ? Balance::kTime : Balance::kParams)),
-        scorer_(costs, machines_of(pool), balance_, options.training) {}
+        scorer_(costs, machines_of(pool), balance_, options.training),
+        judge_(costs, machines_of(pool), balance_, options.training,
+               scorer_.nodes() <= kJudgedAgainUpTo ? std::optional(Effort::kThorough) : std::nullopt) {}
 
   Result<Formation> run() {
     const int count = scorer_.nodes();
@@ -50,15 +54,31 @@ class Former {
   static constexpr int kMostLeftOut = 3;
 
   std::optional<Groups> grouped(const std::vector<int>& nodes, int smallest) {
-    std::optional<Groups> groups = evolve(scorer_, nodes, {options_.seed, smallest, options_.progress});
-    if (groups && scorer_.pool(*groups) <= 0) groups.reset();
+    std::vector<Groups> candidates = evolve(scorer_, nodes, {options_.seed, smallest, options_.progress});
+    const bool fits = !candidates.empty() && scorer_.pool(candidates.front()) > 0;
     // A small pool is checked against all groupings; where nothing was found, a middling one too before giving up.
-    const int limit = groups ? kCheckedAgainstAll : kExhaustiveLimit;
-    if (static_cast<int>(nodes.size()) <= limit) {
+    const int count = static_cast<int>(nodes.size());
+    if (count <= (fits ? kCheckedAgainstAll : kExhaustiveLimit)) {
       std::optional<Groups> best = best_grouping(scorer_, nodes, smallest);
-      if (best && (!groups || scorer_.pool(*best) > scorer_.pool(*groups))) groups = std::move(best);
+      if (best) candidates.insert(candidates.begin(), std::move(*best));
     }
-    return groups;
+    if (count > kJudgedAgainUpTo && !candidates.empty()) candidates.resize(1);
+    return best_of(candidates);
+  }
+
+  // Judged with more care than was spent on each of thousands.
+  std::optional<Groups> best_of(const std::vector<Groups>& candidates) {
+    std::optional<Groups> best;
+    double best_fitness = 0;
+    for (const Groups& candidate : candidates) {
+      Groups groups;
+      for (const Group& group : candidate) groups.push_back(judge_.group(group.members));
+      const double fitness = judge_.pool(groups);
+      if (fitness <= best_fitness) continue;
+      best_fitness = fitness;
+      best = std::move(groups);
+    }
+    return best;
   }
 
   void leave_out_smallest(std::vector<int>& nodes, std::vector<int>& unused) const {
@@ -76,7 +96,7 @@ class Former {
     made.unused = std::move(unused);
     std::sort(made.unused.begin(), made.unused.end());
     for (const Group& group : groups) {
-      ClusterScore score = scorer_.refine(group, static_cast<int>(groups.size()));
+      ClusterScore score = judge_.refine(group, static_cast<int>(groups.size()));
       FormedCluster& cluster = made.clusters.emplace_back();
       for (const int index : score.order) cluster.nodes.push_back(group.members[index]);
       cluster.cutting = std::move(score.cutting);
@@ -112,7 +132,8 @@ class Former {
     const auto needed = static_cast<double>(costs_.memory_bytes);
     if (ram < needed) {
       return invalid("the pool's ", pool_.nodes.size(), pool_.nodes.size() == 1 ? " node has " : " nodes have ",
-                     megabytes(ram), " of RAM in all, but training this model takes ", megabytes(needed), "; ", help());
+                     quantity(ram, "B"), " of RAM in all, but training this model takes ", quantity(needed, "B"), "; ",
+                     help());
     }
     // What comes nearest: all nodes in one cluster, as far as it has stages for them, with memory balanced.
     std::vector<int> nodes(scorer_.nodes());
@@ -139,13 +160,13 @@ class Former {
       }
     }
     if (cluster_needs > cluster_has) {
-      return invalid("all ", stages, " nodes together in one cluster have ", megabytes(cluster_has),
+      return invalid("all ", stages, " nodes together in one cluster have ", quantity(cluster_has, "B"),
                      " of RAM, but its stages, with the weights and activations of ", stages,
-                     " passes in flight, need ", megabytes(cluster_needs), "; ", help());
+                     " passes in flight, need ", quantity(cluster_needs, "B"), "; ", help());
     }
     const int node = group.members[score.order[fullest_stage]];
-    return invalid(describe(pool_, node), " has ", megabytes(score.machines[fullest_stage].ram_bytes),
-                   " of RAM, but the smallest stage that it could be given needs ", megabytes(needs[fullest_stage]),
+    return invalid(describe(pool_, node), " has ", quantity(score.machines[fullest_stage].ram_bytes, "B"),
+                   " of RAM, but the smallest stage that it could be given needs ", quantity(needs[fullest_stage], "B"),
                    "; ", help());
   }
 
@@ -158,6 +179,7 @@ class Former {
   const FormOptions& options_;
   Balance balance_;
   Scorer scorer_;
+  Scorer judge_;  // of the candidates that are left
 };
 
 }  // namespace

@@ -24,15 +24,15 @@ class Evolution {
         smallest_(options.min_cluster_size),
         random_(options.seed) {}
 
-  std::optional<Groups> run() {
-    if (count_ < smallest_) return std::nullopt;
+  std::vector<Groups> run() {
+    if (count_ < smallest_) return {};
     found();
     const int population = static_cast<int>(population_.size());
     const int generations = 160;
     int stalled = 0;
     for (int generation = 0; generation < generations && stalled < kStalled; ++generation) {
       const double before = population_.front().fitness;
-      std::vector<Candidate> next = elite();
+      std::vector<Candidate> next = elite(kElite);
       for (int i = 0; i < population / 8; ++i) next.push_back(newcomer());
       while (static_cast<int>(next.size()) < population) next.push_back(child());
       population_ = std::move(next);
@@ -42,19 +42,23 @@ class Evolution {
     }
     if (!ended_) improve(population_.front());
     report(1);
-    return std::move(population_.front().groups);
+    std::vector<Groups> best;
+    for (Candidate& each : elite(kReturned)) best.push_back(std::move(each.groups));
+    return best;
   }
 
  private:
   static constexpr std::size_t kElite = 4;
-  static constexpr int kStalled = 50;  // generations without a better candidate
+  static constexpr std::size_t kReturned = 12;
+  static constexpr int kLargePool = 64;
+  static constexpr int kStalled = 30;  // generations without a better candidate
 
   // The best, of equals one.
-  std::vector<Candidate> elite() const {
+  std::vector<Candidate> elite(std::size_t most) const {
     std::vector<Candidate> best;
     for (const Candidate& each : population_) {
       if (best.empty() || each.fitness < best.back().fitness) best.push_back(each);
-      if (best.size() == kElite) break;
+      if (best.size() == most) break;
     }
     return best;
   }
@@ -62,7 +66,7 @@ class Evolution {
   // One of the first candidates or today's, much changed: keeps the population from becoming all alike.
   Candidate newcomer() {
     Candidate made = chance(50) ? founders_[below(static_cast<int>(founders_.size()))] : parent();
-    const int changes = 2 + below(count_);
+    const int changes = 2 + below(std::min(count_, 12));
     for (int i = 0; i < changes; ++i) mutate(made.groups);
     made.fitness = scorer_.pool(made.groups);
     return made;
@@ -102,12 +106,12 @@ class Evolution {
         population_.push_back(candidate(std::move(groups)));
       const bool fits =
           std::any_of(population_.begin(), population_.end(), [](const Candidate& c) { return c.fitness > 0; });
-      if (fits && count_ > 64 && ++fitting > 6) break;
+      if (fits && count_ > kLargePool && ++fitting > 6) break;
       clusters = count_ <= 24 ? clusters - 1 : std::min(clusters - 1, clusters * 4 / 5);
     }
     sort();
     founders_.assign(population_.begin(), population_.begin() + std::min<std::ptrdiff_t>(16, std::ssize(population_)));
-    const std::size_t wanted = count_ <= 16 ? 64 : 24;
+    const std::size_t wanted = count_ <= 16 ? 40 : 24;
     if (population_.size() > wanted) population_.resize(wanted);
     while (population_.size() < wanted) {
       Candidate made = population_[below(static_cast<int>(population_.size()))];
@@ -183,7 +187,8 @@ class Evolution {
   Groups crossed(const Groups& a, const Groups& b) {
     std::set<int> taken;
     Groups groups;
-    const int share = 20 + below(61);
+    // Of a large pool only a few, or nearly every group would have to be scored anew.
+    const int share = count_ <= kLargePool ? 20 + below(61) : 1 + below(5);
     for (const Group& group : b) {
       if (!chance(share)) continue;
       groups.push_back(group);
@@ -366,7 +371,7 @@ class Evolution {
 
 }  // namespace
 
-std::optional<Groups> evolve(Scorer& scorer, const std::vector<int>& nodes, const GeneticOptions& options) {
+std::vector<Groups> evolve(Scorer& scorer, const std::vector<int>& nodes, const GeneticOptions& options) {
   return Evolution(scorer, nodes, options).run();
 }
 

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "ravnest/plan/score.h"
@@ -23,8 +22,8 @@ struct GeneticOptions {
   std::function<bool(double)> progress;
 };
 
-// The fittest grouping of `nodes` that was found. It may not fit, where nothing that was tried does; nothing where the
-// nodes are fewer than the smallest cluster.
-std::optional<Groups> evolve(Scorer& scorer, const std::vector<int>& nodes, const GeneticOptions& options);
+// The fittest groupings of `nodes` that were found, the best first, none as fit as another. They may not fit, where
+// nothing that was tried does; none where the nodes are fewer than the smallest cluster.
+std::vector<Groups> evolve(Scorer& scorer, const std::vector<int>& nodes, const GeneticOptions& options);
 
 }  // namespace ravnest::plan

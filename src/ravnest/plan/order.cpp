@@ -11,12 +11,13 @@ namespace ravnest::plan {
 namespace {
 
 // How much looking is worth while: for each of thousands of candidates, and for those that were chosen.
-constexpr double kSteps = 1e5;
-constexpr double kSearchSteps = 4e4;
+constexpr double kSteps = 4e4;
+constexpr double kSearchSteps = 3e4;
 constexpr double kThoroughSteps = 5e6;
-constexpr int kThoroughTries = 300;
+constexpr double kThoroughSearchSteps = 2e6;
+constexpr int kMostTries = 400;
 // No other order makes up for so much missing memory.
-constexpr double kHopeless = 1.5;
+constexpr double kHopeless = 3;
 // Nearer than this to a bound that no order can pass, looking for another is not worth the time.
 constexpr double kNearEnough = 1.005;
 
@@ -40,9 +41,14 @@ bool all_equal(const std::vector<Machine>& machines) {
 
 }  // namespace
 
-Ordering::Ordering(const Segments& fine, const Segments& coarse, const std::vector<Machine>& machines, Balance balance,
+Ordering::Ordering(const Places& places, const std::vector<Machine>& machines, Balance balance,
                    const TrainingOptions& training)
-    : fine_(fine), coarse_(coarse), machines_(machines), balance_(balance), training_(training) {}
+    : fine_(places.fine),
+      middle_(places.middle),
+      coarse_(places.coarse),
+      machines_(machines),
+      balance_(balance),
+      training_(training) {}
 
 ClusterScore Ordering::in_given_order() const { return in_order(coarse_, given_order(machines_.size()), balance_); }
 
@@ -51,11 +57,13 @@ ClusterScore Ordering::in_order(const Segments& segments, Order order, Balance b
   ClusterScore made;
   for (const int index : order) made.machines.push_back(machines_[index]);
   made.order = std::move(order);
-  const bool quick = &segments != &fine_;
-  std::optional<Cutting> cutting = cut(segments, made.machines, balance, training_, quick);
-  if (cutting && !cutting->fits() && balance == Balance::kParams)
-    cutting = cut(segments, made.machines, Balance::kTime, training_, quick);
-  if (cutting && !cutting->fits() && quick) cutting = cut(fine_, made.machines, Balance::kTime, training_);
+  const bool quick = &segments != &middle_ || &segments == &coarse_;
+  std::optional<Cutting> cutting =
+      balance == Balance::kParams ? cut(fine_, made.machines, balance, training_) : std::nullopt;
+  const Balance otherwise = other_balance();
+  if (!cutting || !cutting->fits()) cutting = cut(segments, made.machines, otherwise, training_, quick);
+  if (cutting && !cutting->fits() && cutting->fullest < kHopeless && &segments != &middle_)
+    cutting = cut(middle_, made.machines, otherwise, training_, quick);
   made.possible = cutting.has_value();
   if (cutting) made.cutting = std::move(*cutting);
   return made;
@@ -123,10 +131,10 @@ ClusterScore Ordering::best(const ClusterScore& given, Effort effort) const {
     if (better(made, best)) best = std::move(made);
   };
   if (!given.fits()) consider(in_order(coarse_, order_by_ram(machines_), other_balance()));
-  if (!best.fits() && best.cutting.fullest > kHopeless) return best;
+  if (effort == Effort::kLeast || (!best.fits() && best.cutting.fullest > kHopeless)) return best;
   const double most_steps = effort == Effort::kThorough || !best.fits() ? kThoroughSteps : kSteps;
   std::optional<Arrangement> found = arrange(coarse_, machines_, other_balance(), training_, most_steps);
-  if (!found && !best.fits()) found = arrange(fine_, machines_, Balance::kMemory, training_, most_steps);
+  if (!found && !best.fits()) found = arrange(middle_, machines_, Balance::kMemory, training_, most_steps);
   if (found) consider(in_order(coarse_, found->order, other_balance()));
   const bool settled =
       found && (balance_ == Balance::kMemory ||
@@ -136,8 +144,10 @@ ClusterScore Ordering::best(const ClusterScore& given, Effort effort) const {
 }
 
 void Ordering::search(ClusterScore& best, Effort effort) const {
-  const double steps_per_try = 0.5 * coarse_.count() * coarse_.count() * static_cast<double>(machines_.size());
-  const int tries = effort == Effort::kThorough ? kThoroughTries : static_cast<int>(kSearchSteps / steps_per_try);
+  // Up to three tables per try, each of all segments for all stages.
+  const double steps_per_try = 1.5 * coarse_.count() * coarse_.count() * static_cast<double>(machines_.size());
+  const double steps = effort == Effort::kThorough ? kThoroughSearchSteps : kSearchSteps;
+  const int tries = std::min(kMostTries, static_cast<int>(steps / steps_per_try));
   double orders = 1;
   for (std::size_t s = 2; s <= machines_.size(); ++s) orders *= static_cast<double>(s);
   if (orders <= tries) {
@@ -154,13 +164,13 @@ void Ordering::search(ClusterScore& best, Effort effort) const {
   if (better(other, best)) best = std::move(other);
 }
 
-ClusterScore Ordering::refined(const ClusterScore& known) const {
-  ClusterScore best = in_order(fine_, given_order(machines_.size()), balance_);
+ClusterScore Ordering::refined(const ClusterScore& known, Effort effort) const {
+  ClusterScore best = in_order(middle_, given_order(machines_.size()), balance_);
   if (!best.possible || (best.fits() && balance_ != Balance::kTime)) return best;
-  // Orders found with fewer places may still be the best with all of them.
+  // Orders found with fewer places may still be the best with more.
   const double margin = best.fits() ? kWorthReordering : 1;
-  for (const ClusterScore& found : {this->best(best, Effort::kThorough), known}) {
-    for (const ClusterScore& made : std::array{found, in_order(fine_, found.order, other_balance())}) {
+  for (const ClusterScore& found : {this->best(best, effort), known}) {
+    for (const ClusterScore& made : std::array{found, in_order(middle_, found.order, other_balance())}) {
       if (better(made, best, best.order == made.order ? 1 : margin)) best = made;
     }
   }

@@ -18,25 +18,32 @@ struct ClusterScore {
 
 // How long to look for a better order.
 enum class Effort : std::uint8_t {
-  kLittle,    // only the order whose slowest stage is fastest, if that is quickly found: thousands of candidates a second
-  kSome,      // and others beside it, for a millisecond
+  kLeast,   // the order by RAM, where the given one does not fit
+  kLittle,  // only the order whose slowest stage is fastest, if that is quickly found: thousands of candidates a second
+  kSome,    // and others beside it, for a millisecond
   kThorough,  // all orders of a small cluster, hundreds of a large one's
 };
 
 // The given order stays, unless only another fits, or, where time is balanced, another promises clearly more.
 class Ordering {
  public:
-  // All must outlive the object. `fine` has all places to cut, `coarse` some of them: it is taken first, and decides
-  // where something fits.
-  Ordering(const Segments& fine, const Segments& coarse, const std::vector<Machine>& machines, Balance balance,
+  // Where to cut. Shares of RAM are always cut at `fine`; all else first at `coarse`, and at `middle` where that does
+  // not fit or when a chosen cluster is refined. The three may be one.
+  struct Places {
+    const Segments& fine;
+    const Segments& middle;
+    const Segments& coarse;
+  };
+  // All must outlive the object.
+  Ordering(const Places& places, const std::vector<Machine>& machines, Balance balance,
            const TrainingOptions& training);
 
   ClusterScore in_given_order() const;
   // Tries other orders too.
   ClusterScore best(const ClusterScore& given, Effort effort) const;
   static constexpr double kWorthReordering = 1.01;  // the given order is kept unless another promises this much more
-  // The better of two that were found otherwise and `best`, worked out over all places.
-  ClusterScore refined(const ClusterScore& known) const;
+  // `known`, or what is found with so much effort, whichever is better at `middle`.
+  ClusterScore refined(const ClusterScore& known, Effort effort) const;
 
  private:
   using Order = std::vector<int>;
@@ -51,6 +58,7 @@ class Ordering {
   Balance other_balance() const { return balance_ == Balance::kMemory ? Balance::kMemory : Balance::kTime; }
 
   const Segments& fine_;
+  const Segments& middle_;
   const Segments& coarse_;
   const std::vector<Machine>& machines_;
   Balance balance_;

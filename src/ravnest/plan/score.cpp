@@ -9,11 +9,12 @@ constexpr int kFinePlaces = 1024;
 constexpr int kMiddlePlaces = 96;
 constexpr int kCoarsePlaces = 32;
 // Fewer places must leave a stage some choice.
-constexpr int kPlacesPerStage = 6;
+constexpr int kPlacesPerStage = 4;
 // In larger pools other orders are tried at the end only.
 constexpr int kReorderUpTo = 12;
-// Pools that can be looked at more closely.
+// Pools that can be looked at more closely, and those that cannot be looked at closely at all.
 constexpr int kSmallPool = 8;
+constexpr int kLargePool = 64;
 // How many clusters are reckoned with, per kind of ClusterScores.
 constexpr std::array<int, 4> kReckonedClusters = {1, 2, 3, 6};
 // Per hop and per update of staleness: decides between plans that are equal otherwise.
@@ -33,11 +34,15 @@ std::size_t Scorer::Hash::operator()(const std::vector<int>& key) const {
   return hash;
 }
 
-Scorer::Scorer(const ModelCosts& costs, std::vector<Machine> machines, Balance balance, const TrainingOptions& training)
+Scorer::Scorer(const ModelCosts& costs, std::vector<Machine> machines, Balance balance, const TrainingOptions& training,
+               std::optional<Effort> effort)
     : costs_(costs),
       machines_(std::move(machines)),
       balance_(balance),
       training_(training),
+      effort_(effort.value_or(nodes() <= kSmallPool     ? Effort::kSome
+                              : nodes() <= kReorderUpTo ? Effort::kLittle
+                                                        : Effort::kLeast)),
       fine_(costs, cut_positions(costs, kFinePlaces)),
       coarse_(costs, cut_positions(costs, kCoarsePlaces)),
       middle_(costs, cut_positions(costs, kMiddlePlaces)) {
@@ -48,17 +53,16 @@ Scorer::Scorer(const ModelCosts& costs, std::vector<Machine> machines, Balance b
   }
 }
 
-const Segments& Scorer::segments_for(std::size_t stages) const {
-  if (balance_ == Balance::kParams) return fine_;
+// Every place matters where there is time to look at all of them.
+Ordering::Places Scorer::places_for(std::size_t stages) const {
+  const Segments& finest = nodes() <= kLargePool ? fine_ : middle_;
   for (const Segments* each : {&coarse_, &middle_}) {
-    const bool all_places = each->count() == fine_.count();
-    if (all_places || static_cast<int>(stages) * kPlacesPerStage <= std::min(each->count(), each->most_stages()))
-      return *each;
+    if (static_cast<int>(stages) * kPlacesPerStage <= std::min(each->count(), each->most_stages()))
+      return {fine_, finest, *each};
   }
-  return fine_;
+  const bool enough = static_cast<int>(stages) <= finest.most_stages();
+  return enough ? Ordering::Places{fine_, finest, finest} : Ordering::Places{fine_, fine_, fine_};
 }
-
-bool Scorer::small() const { return nodes() <= kSmallPool; }
 
 TrainingOptions Scorer::training_with(int clusters) const {
   TrainingOptions training = training_;
@@ -83,15 +87,15 @@ Group Scorer::group(std::vector<int> members) {
 
 const ClusterScore& Scorer::score(const Group& group, int clusters) {
   std::size_t kind = std::min<std::size_t>(clusters, kReckonedClusters.size()) - 1;
-  if (!small() && kind > 0) kind = kReckonedClusters.size() - 1;
+  if (effort_ < Effort::kSome && kind > 0) kind = kReckonedClusters.size() - 1;
   std::unique_ptr<ClusterScore>& known = (*group.scores)[kind];
   if (known == nullptr) {
     const std::vector<Machine> machines = machines_of(group);
     const TrainingOptions training = training_with(kReckonedClusters[kind]);
-    const Ordering ordering(fine_, segments_for(machines.size()), machines, balance_, training);
+    const Ordering ordering(places_for(machines.size()), machines, balance_, training);
     ClusterScore score = ordering.in_given_order();
-    const bool other_orders = nodes() <= kReorderUpTo && balance_ == Balance::kTime;
-    if (score.possible && (!score.fits() || other_orders)) score = ordering.best(score, small() ? Effort::kSome : Effort::kLittle);
+    const bool other_orders = effort_ > Effort::kLeast && balance_ == Balance::kTime;
+    if (score.possible && (!score.fits() || other_orders)) score = ordering.best(score, effort_);
     known = std::make_unique<ClusterScore>(std::move(score));
   }
   return *known;
@@ -100,7 +104,8 @@ const ClusterScore& Scorer::score(const Group& group, int clusters) {
 ClusterScore Scorer::refine(const Group& group, int clusters) {
   const std::vector<Machine> machines = machines_of(group);
   const TrainingOptions training = training_with(clusters);
-  return Ordering(fine_, segments_for(machines.size()), machines, balance_, training).refined(score(group, clusters));
+  const Effort effort = nodes() <= kLargePool ? Effort::kThorough : Effort::kLittle;
+  return Ordering(places_for(machines.size()), machines, balance_, training).refined(score(group, clusters), effort);
 }
 
 double Scorer::period_s(const Group& group, int clusters) {

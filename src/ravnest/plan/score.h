@@ -30,7 +30,9 @@ using Groups = std::vector<Group>;
 class Scorer {
  public:
   // `costs` must outlive the scorer.
-  Scorer(const ModelCosts& costs, std::vector<Machine> machines, Balance balance, const TrainingOptions& training);
+  // `effort` is what is spent on each cluster; by default as much as a pool of that size allows.
+  Scorer(const ModelCosts& costs, std::vector<Machine> machines, Balance balance, const TrainingOptions& training,
+         std::optional<Effort> effort = std::nullopt);
 
   // `members` ascending.
   Group group(std::vector<int> members);
@@ -53,15 +55,14 @@ class Scorer {
  private:
   using Order = std::vector<int>;
 
-  bool small() const;
+  Ordering::Places places_for(std::size_t stages) const;
   TrainingOptions training_with(int clusters) const;
   std::vector<Machine> machines_of(const Group& group) const;
-  const Segments& segments_for(std::size_t stages) const;
-
   const ModelCosts& costs_;
   std::vector<Machine> machines_;
   Balance balance_;
   TrainingOptions training_;
+  Effort effort_;
   Segments fine_;
   // Fewer places, for clusters that are tried by the thousand: few for short ones, more for long ones.
   Segments coarse_;

@@ -1,5 +1,6 @@
 #include "ravnest/plan/files/write.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "ravnest/base/file.h"
@@ -33,13 +34,15 @@ class Writer {
   Writer(const Plan& plan, const StagesOf& stages_of, const fs::path& node_data, const fs::path& folder)
       : plan_(plan), stages_of_(stages_of), node_data_(node_data), folder_(folder) {}
 
-  Status run() {
+  Status run(const std::function<bool(double)>& progress) {
     const Result<Authority> authority = Authority::create(plan_.id);
     if (!authority.ok()) return authority.status();
     if (Status status = write_authority(*authority); !status.ok()) return status;
     if (Status status = make_folder(folder_ / "nodes"); !status.ok()) return status;
     for (std::size_t c = 0; c < plan_.clusters.size(); ++c) {
       if (Status status = write_cluster(static_cast<int>(c), *authority); !status.ok()) return status;
+      if (progress && !progress(static_cast<double>(c + 1) / static_cast<double>(plan_.clusters.size())))
+        return cancelled("writing the plan was interrupted; what was in ", node_data_.string(), " stays");
     }
     return write_file_atomically(folder_ / kPlanFile, encode_plan(plan_));
   }
@@ -52,33 +55,64 @@ class Writer {
     return write_identity(folder, {authority.certificate(), authority.key()}, authority.certificate());
   }
 
-  Status write_cluster(int cluster, const Authority& authority) const {
-    const Result<std::vector<ir::Model>> stages = stages_of_(cluster);
-    if (!stages.ok()) return stages.status();
-    const PlannedCluster& planned = plan_.clusters[cluster];
-    if (stages->size() != planned.stages.size())
-      return internal("cluster ", cluster, " has ", planned.stages.size(), " nodes but ", stages->size(), " stages");
-    for (std::size_t s = 0; s < stages->size(); ++s) {
-      const int node = planned.stages[s].node;
+  fs::path folder_of(int cluster, int stage) const {
+    const int node = plan_.clusters[cluster].stages[stage].node;
+    return folder_ / cluster_folder(cluster) / to_string(plan_.pool.nodes[node].address);
+  }
+
+  Status write_cluster(int cluster, const Authority& authority) {
+    const auto stages = static_cast<int>(plan_.clusters[cluster].stages.size());
+    for (int s = 0; s < stages; ++s) {
+      if (Status status = make_folder(folder_of(cluster, s)); !status.ok()) return status;
+    }
+    if (Status status = write_stages(cluster); !status.ok()) return status;
+    for (int s = 0; s < stages; ++s) {
+      const int node = plan_.clusters[cluster].stages[s].node;
       const Result<Identity> identity = authority.issue(node_name(node));
       if (!identity.ok()) return identity.status();
-      const fs::path folder = folder_ / cluster_folder(cluster) / to_string(plan_.pool.nodes[node].address);
-      if (Status status = make_folder(folder); !status.ok()) return status;
-      if (Status status = ir::write_archive((*stages)[s], folder / "submod.pt"); !status.ok()) return status;
-      if (Status status = write_routing(*stages, static_cast<int>(s), folder); !status.ok()) return status;
-      if (Status status = write_identity(folder, *identity, authority.certificate()); !status.ok()) return status;
-      if (Status status =
-              write_file_atomically(folder_ / node_file(node_name(node)), encode_node(plan_, node, node_data_));
-          !status.ok())
+      if (Status status = write_identity(folder_of(cluster, s), *identity, authority.certificate()); !status.ok())
+        return status;
+      const std::string content = encode_node(plan_, node, node_data_);
+      if (Status status = write_file_atomically(folder_ / node_file(node_name(node)), content); !status.ok())
         return status;
     }
     return {};
+  }
+
+  // The archives and routes, or links to those of a cluster that is cut alike.
+  Status write_stages(int cluster) {
+    const auto [alike, is_first] = first_with_.try_emplace(plan_.cuts(cluster), cluster);
+    if (!is_first && link_stages(alike->second, cluster)) return {};
+    const Result<std::vector<ir::Model>> stages = stages_of_(cluster);
+    if (!stages.ok()) return stages.status();
+    if (stages->size() != plan_.clusters[cluster].stages.size())
+      return internal("cluster ", cluster, " was cut into ", stages->size(), " stages");
+    for (int s = 0; s < static_cast<int>(stages->size()); ++s) {
+      const fs::path folder = folder_of(cluster, s);
+      if (Status status = ir::write_archive((*stages)[s], folder / "submod.pt"); !status.ok()) return status;
+      if (Status status = write_routing(*stages, s, folder); !status.ok()) return status;
+    }
+    return {};
+  }
+
+  bool link_stages(int from, int to) const {
+    std::error_code error;
+    for (int s = 0; s < static_cast<int>(plan_.clusters[from].stages.size()); ++s) {
+      for (const auto& entry : fs::directory_iterator(folder_of(from, s), error)) {
+        const std::string extension = entry.path().extension().string();
+        if (extension != ".pt" && extension != ".pkl") continue;
+        fs::create_hard_link(entry.path(), folder_of(to, s) / entry.path().filename(), error);
+        if (error) return false;
+      }
+    }
+    return !error;
   }
 
   const Plan& plan_;
   const StagesOf& stages_of_;
   const fs::path& node_data_;
   const fs::path& folder_;
+  std::map<std::vector<int>, int> first_with_;  // cuts -> the first cluster that has them
 };
 
 }  // namespace
@@ -111,10 +145,12 @@ std::string encode_node(const Plan& plan, int node, const fs::path& node_data) {
   return json.dump(2) + "\n";
 }
 
-Status write_plan(const Plan& plan, const StagesOf& stages_of, const fs::path& node_data) {
+Status write_plan(const Plan& plan, const StagesOf& stages_of, const fs::path& node_data,
+                  const std::function<bool(double)>& progress) {
   Result<Replacement> replacement = Replacement::begin(node_data);
   if (!replacement.ok()) return replacement.status();
-  if (Status status = Writer(plan, stages_of, node_data, replacement->folder()).run(); !status.ok()) return status;
+  const fs::path folder = replacement->folder();
+  if (Status status = Writer(plan, stages_of, node_data, folder).run(progress); !status.ok()) return status;
   return replacement->commit();
 }
 

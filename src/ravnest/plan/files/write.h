@@ -17,7 +17,10 @@ using StagesOf = std::function<Result<std::vector<ir::Model>>(int cluster)>;
 
 // Replaces the plan in node_data (replacement.h): all of it appears, or the earlier plan stays. `stages_of` is asked
 // for each cluster once, so that only one cut model is in memory at a time.
-Status write_plan(const Plan& plan, const StagesOf& stages_of, const std::filesystem::path& node_data);
+// Clusters that are cut alike share their archives on disk, as hard links, where the file system has them.
+// `progress` is told the share that is done; kCancelled where it answers false.
+Status write_plan(const Plan& plan, const StagesOf& stages_of, const std::filesystem::path& node_data,
+                  const std::function<bool(double)>& progress = {});
 
 // The plan in node_data, after whatever an interrupted replacement left to do.
 Result<Plan> read_plan(const std::filesystem::path& node_data);

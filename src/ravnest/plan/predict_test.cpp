@@ -1,0 +1,86 @@
+#include "ravnest/plan/predict.h"
+
+#include <gtest/gtest.h>
+
+namespace ravnest::plan {
+namespace {
+
+StageLoad load(double work, std::int64_t received, std::int64_t sent) {
+  StageLoad made;
+  made.work = work;
+  made.received_bytes = made.returned_bytes = received;
+  made.sent_bytes = made.gradient_bytes = sent;
+  made.owned_bytes = 1000;
+  return made;
+}
+
+const Machine kMachine{.ram_bytes = 1e9, .link_bytes_per_s = 1e6, .latency_s = 0, .flops_per_s = 1e9};
+
+TEST(Predict, TheSlowestStagesComputeIsTheTimeBetweenBatches) {
+  const std::vector<StageLoad> loads = {load(1e9, 0, 1000), load(3e9, 1000, 0)};
+  const ClusterPrediction made = predict_cluster(loads, std::vector<Machine>(2, kMachine), 6, {});
+  EXPECT_DOUBLE_EQ(made.period_s, 3);
+  EXPECT_DOUBLE_EQ(made.samples_per_s, 2);
+  EXPECT_EQ(made.slowest_stage, 1);
+  EXPECT_EQ(made.limit, Limit::kCompute);
+}
+
+TEST(Predict, ATransferIsAsFastAsTheSlowerOfItsEnds) {
+  std::vector<Machine> machines(2, kMachine);
+  machines[1].link_bytes_per_s = 1e3;
+  const std::vector<StageLoad> loads = {load(1e6, 0, 5000), load(1e6, 5000, 0)};
+  const ClusterPrediction made = predict_cluster(loads, machines, 1, {});
+  EXPECT_NEAR(made.period_s, 5, 0.01);
+  EXPECT_EQ(made.slowest_stage, 1);
+  std::swap(machines[0], machines[1]);
+  EXPECT_NEAR(predict_cluster(loads, machines, 1, {}).period_s, 5, 0.01);
+}
+
+TEST(Predict, LatencyIsHiddenUpToThePassesInFlight) {
+  std::vector<Machine> machines(2, kMachine);
+  for (Machine& machine : machines) machine.latency_s = 0.5;
+  const std::vector<StageLoad> loads = {load(1e9, 0, 0), load(1e9, 0, 0)};
+  EXPECT_DOUBLE_EQ(predict_cluster(loads, machines, 1, {}).period_s, 1.5);  // (1 + 1 + 2 * 0.5) / 2
+  EXPECT_EQ(predict_cluster(loads, machines, 1, {}).limit, Limit::kRoundTrip);
+}
+
+TEST(Predict, AveragingSharesTheLinks) {
+  TrainingOptions options;
+  options.clusters = 4;
+  options.updates_per_round = 1;
+  const std::vector<StageLoad> loads = {load(1, 0, 0)};
+  const ClusterPrediction made = predict_cluster(loads, std::vector<Machine>{kMachine}, 1, options);
+  EXPECT_DOUBLE_EQ(made.stages[0].averaging_bytes, 1500);  // 2 * 3/4 of 1000
+  EXPECT_DOUBLE_EQ(made.period_s, 1.5e-3);
+}
+
+TEST(Predict, EarlyStagesHoldMoreVersionsAndAreMoreStale) {
+  const std::vector<StageLoad> loads(3, load(1, 0, 0));
+  const ClusterPrediction made = predict_cluster(loads, std::vector<Machine>(3, kMachine), 1, {});
+  EXPECT_EQ(made.stages[0].versions, 3);
+  EXPECT_EQ(made.stages[0].staleness, 2);
+  EXPECT_EQ(made.stages[2].versions, 1);
+  EXPECT_EQ(made.stages[2].staleness, 0);
+}
+
+TEST(Predict, ThePoolGoesAtThePaceOfItsSlowestCluster) {
+  std::vector<ClusterPrediction> clusters(3);
+  clusters[0].samples_per_s = 10;
+  clusters[1].samples_per_s = 4;
+  clusters[2].samples_per_s = 8;
+  EXPECT_DOUBLE_EQ(pool_samples_per_s(clusters), 12);
+}
+
+TEST(Predict, MemoryIsWeightsGradientsOptimizerVersionsAndPassesInFlight) {
+  StageLoad stage;
+  stage.stored_bytes = 100;
+  stage.trainable_bytes = 80;
+  stage.saved_bytes = 10;
+  stage.working_bytes = 7;
+  const StageMemory memory = stage_memory(stage, 1, 4, {});
+  EXPECT_EQ(memory, (StageMemory{100, 80, 160, 160, 37}));
+  EXPECT_EQ(memory.total(), 537);
+}
+
+}  // namespace
+}  // namespace ravnest::plan
