@@ -33,6 +33,7 @@ Result<plan::Plan> make_plan(const PlanRequest& request) {
   options.form = request.form;
   options.node_data = request.node_data;
   options.pool_file = request.pool_file;
+  options.write = request.write;
   return plan::clusterize(*model, *profile, options);
 }
 

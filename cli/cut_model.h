@@ -18,9 +18,10 @@ struct PlanRequest {
   std::filesystem::path pool_file;  // empty: in node_data
   std::filesystem::path node_data = "node_data";
   plan::FormOptions form;
+  bool write = true;
 };
 
-// The plan, with its files written to node_data.
+// The plan, its files written to node_data.
 Result<plan::Plan> make_plan(const PlanRequest& request);
 
 }  // namespace ravnest::cli

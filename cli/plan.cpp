@@ -23,10 +23,12 @@ struct Options {
   std::string balance;
   std::filesystem::path svg;
   bool quiet = false;
+  bool dry_run = false;
 };
 
 void run_plan(Options options) {
   if (!options.balance.empty()) options.request.form.balance = require(plan::parse_balance(options.balance));
+  options.request.write = !options.dry_run;
   const Interruptible search("planning");
   options.request.form.progress = [&](double share) { return search.report(share); };
   const plan::Plan made = require(make_plan(options.request));
@@ -38,7 +40,10 @@ void run_plan(Options options) {
     require(write_file_atomically(options.svg, plan::to_svg(made)));
     std::cout << "the drawing is in " << options.svg.string() << '\n';
   }
-  std::cout << "the plan is in " << options.request.node_data.string() << '\n';
+  if (options.dry_run)
+    std::cout << "nothing was written to " << options.request.node_data.string() << '\n';
+  else
+    std::cout << "the plan is in " << options.request.node_data.string() << '\n';
 }
 
 }  // namespace
@@ -68,6 +73,7 @@ void add_plan(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   command->add_option("--svg", options->svg, "Draw the clusters, stages and rings into this file");
+  command->add_flag("--dry-run", options->dry_run, "Only show the plan; node_data stays as it is");
   command->add_flag("--quiet", options->quiet, "Leave out the block of every node");
   command->footer(
       "Reads node_data/node_configs.json:\n"

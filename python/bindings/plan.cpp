@@ -25,6 +25,7 @@ struct Request {
   int average_every = 100;
   std::string node_data;
   std::string pool_file;
+  bool write = true;
 };
 
 // What the user can mend is a ValueError, a missing file a FileNotFoundError.
@@ -47,6 +48,7 @@ plan::ClusterizeOptions options_of(const Request& request) {
   options.form.training.updates_per_round = request.average_every;
   options.node_data = request.node_data;
   options.pool_file = request.pool_file;
+  options.write = request.write;
   return options;
 }
 
@@ -67,8 +69,7 @@ Plan clusterize(const Engine& engine, const std::optional<py::list>& inputs, con
   {
     const py::gil_scoped_release release;
     const ir::Model model = engine.model();
-    const Result<graph::Profile> profile =
-        inputs ? graph::profile_run(engine, values) : graph::profile_shapes(model);
+    const Result<graph::Profile> profile = inputs ? graph::profile_run(engine, values) : graph::profile_shapes(model);
     made = profile.ok() ? plan::clusterize(model, *profile, options) : Result<Plan>(profile.status());
   }
   if (interrupted) throw py::error_already_set();
@@ -161,14 +162,14 @@ void bind_plan(py::module_& module) {
       "clusterize",
       [](const Engine& engine, const std::optional<py::list>& inputs, std::optional<std::string> balance,
          int min_cluster_size, std::uint64_t seed, double optimizer_state, int average_every, std::string node_data,
-         std::string pool_file) {
+         std::string pool_file, bool write) {
         return clusterize(engine, inputs,
                           {std::move(balance), min_cluster_size, seed, optimizer_state, average_every,
-                           std::move(node_data), std::move(pool_file)});
+                           std::move(node_data), std::move(pool_file), write});
       },
       py::arg("model"), py::arg("inputs"), py::kw_only(), py::arg("balance"), py::arg("min_cluster_size"),
-      py::arg("seed"), py::arg("optimizer_state"), py::arg("average_every"), py::arg("node_data"),
-      py::arg("pool_file"));
+      py::arg("seed"), py::arg("optimizer_state"), py::arg("average_every"), py::arg("node_data"), py::arg("pool_file"),
+      py::arg("write") = true);
 }
 
 }  // namespace ravnest::python

@@ -216,7 +216,7 @@ def test_too_little_ram_is_a_value_error_with_both_numbers(folder):
 
 def test_a_bad_pool_file_is_told_before_anything_else(folder):
     node_data = folder / "node_data"
-    with pytest.raises(FileNotFoundError, match="node_configs.json"):
+    with pytest.raises(FileNotFoundError, match=r"node_configs\.json"):
         clusterize(None)
     write_pool(node_data, [{"ram": 8, "bandwidth": 10}, {"ram": 0, "bandwidth": 10}])
     with pytest.raises(

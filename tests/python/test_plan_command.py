@@ -42,6 +42,14 @@ def test_plan_prints_the_blocks_and_writes_the_plan(planned):
     assert (folder / "plan.svg").read_text().lstrip().startswith("<")
 
 
+def test_a_dry_run_writes_nothing(planned, archive):
+    folder, _ = planned
+    before = (folder / "node_data" / "plan.json").read_bytes()
+    result = run("plan", archive(DIGITS), "--dry-run", cwd=folder)
+    assert result.returncode == 0 and "nothing was written" in result.stdout
+    assert (folder / "node_data" / "plan.json").read_bytes() == before
+
+
 def test_explain_shows_the_plan_that_is_there(planned):
     folder, printed = planned
     result = run("explain", cwd=folder)

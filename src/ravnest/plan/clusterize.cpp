@@ -17,6 +17,7 @@ Result<Plan> clusterize(const ir::Model& model, const graph::Profile& profile, c
   const Result<Formation> formation = form_clusters(*costs, *pool, form);
   if (!formation.ok()) return formation.status();
   Plan plan = complete_plan(*costs, *pool, *formation, options.form);
+  if (!options.write) return plan;
   const auto progress = [&](double share) { return !options.form.progress || options.form.progress(0.5 + share / 2); };
   const auto stages_of = [&](int cluster) { return graph::slice(model, plan.cuts(cluster)); };
   if (Status status = write_plan(plan, stages_of, options.node_data, progress); !status.ok()) return status;

@@ -22,6 +22,7 @@ struct ClusterizeOptions {
   FormOptions form;
   std::filesystem::path node_data = "node_data";
   std::filesystem::path pool_file;  // node_data/node_configs.json where empty
+  bool write = true;                // or only plan
 };
 
 // Reads the pool, makes the plan, cuts the model and replaces what is in node_data. Nothing is written unless all of it
