@@ -51,7 +51,7 @@ class Evolution {
   static constexpr std::size_t kElite = 4;
   static constexpr std::size_t kReturned = 12;
   static constexpr int kLargePool = 64;
-  static constexpr int kStalled = 30;  // generations without a better candidate
+  static constexpr int kStalled = 50;  // generations without a better candidate
 
   // The best, of equals one.
   std::vector<Candidate> elite(std::size_t most) const {
@@ -111,7 +111,7 @@ class Evolution {
     }
     sort();
     founders_.assign(population_.begin(), population_.begin() + std::min<std::ptrdiff_t>(16, std::ssize(population_)));
-    const std::size_t wanted = count_ <= 16 ? 40 : 24;
+    const std::size_t wanted = count_ <= 16 ? 64 : 24;
     if (population_.size() > wanted) population_.resize(wanted);
     while (population_.size() < wanted) {
       Candidate made = population_[below(static_cast<int>(population_.size()))];

@@ -11,8 +11,8 @@ namespace ravnest::plan {
 namespace {
 
 // How much looking is worth while: for each of thousands of candidates, and for those that were chosen.
-constexpr double kSteps = 4e4;
-constexpr double kSearchSteps = 3e4;
+constexpr double kSteps = 1e5;
+constexpr double kSearchSteps = 6e4;
 constexpr double kThoroughSteps = 5e6;
 constexpr double kThoroughSearchSteps = 2e6;
 constexpr int kMostTries = 400;
