@@ -52,6 +52,7 @@ class Former {
 
  private:
   static constexpr int kMostLeftOut = 3;
+  static constexpr double kWorthSaying = 1.1;
 
   std::optional<Groups> grouped(const std::vector<int>& nodes, int smallest) {
     std::vector<Groups> candidates = evolve(scorer_, nodes, {options_.seed, smallest, options_.progress});
@@ -105,11 +106,55 @@ class Former {
     std::sort(made.clusters.begin(), made.clusters.end(), [](const FormedCluster& a, const FormedCluster& b) {
       return *std::min_element(a.nodes.begin(), a.nodes.end()) < *std::min_element(b.nodes.begin(), b.nodes.end());
     });
+    if (balance_ == Balance::kTime) note_brake(groups, made);
     for (const int node : made.unused) {
       made.notes.push_back(text(describe(pool_, node), " is not used: the model can be cut into at most ",
                                 scorer_.most_stages(), " stages"));
     }
     return made;
+  }
+
+  // All nodes are used, since the user listed them; but one that holds back the others is named.
+  void note_brake(const Groups& groups, Formation& made) {
+    const double with = judge_.pool(groups);
+    int brake = -1;
+    double best = with * kWorthSaying;
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const ClusterScore& score = judge_.score(groups[g], static_cast<int>(groups.size()));
+      const ClusterPrediction prediction =
+          predict_cluster(score.cutting.loads, score.machines, costs_.batch, options_.training);
+      const int node = groups[g].members[score.order[prediction.slowest_stage]];
+      const double without = fitness_without(groups, g, node);
+      if (without > best) {
+        best = without;
+        brake = node;
+      }
+    }
+    if (brake < 0) return;
+    made.notes.push_back(text("without ", describe(pool_, brake), " the pool would train ", quantity(best / with, ""),
+                              " times as fast; consider leaving it out, or giving it a better link"));
+  }
+
+  // With the same clusters otherwise; what is left of a cluster that becomes too small joins another.
+  double fitness_without(const Groups& groups, std::size_t from, int node) {
+    std::vector<int> left = groups[from].members;
+    std::erase(left, node);
+    Groups rest = groups;
+    if (static_cast<int>(left.size()) >= std::max(1, options_.min_cluster_size)) {
+      rest[from] = judge_.group(std::move(left));
+      return judge_.pool(rest);
+    }
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(from));
+    double best = 0;
+    for (std::size_t to = 0; to < rest.size(); ++to) {
+      Groups joined = rest;
+      std::vector<int> members = rest[to].members;
+      members.insert(members.end(), left.begin(), left.end());
+      std::sort(members.begin(), members.end());
+      joined[to] = judge_.group(std::move(members));
+      best = std::max(best, judge_.pool(joined));
+    }
+    return best;
   }
 
   void note_other_shares(const Group& group, const std::vector<Machine>& machines, const FormedCluster& cluster,

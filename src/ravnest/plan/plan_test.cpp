@@ -149,6 +149,16 @@ TEST(Plan, TimeCuttingOnFourTwoOneBeatsEqualShares) {
   EXPECT_GE(planned(costs, pool).samples_per_s, 1.5 * planned(costs, pool, equal).samples_per_s);
 }
 
+TEST(Plan, ANodeThatHoldsBackThePoolIsNamed) {
+  const ModelCosts costs = chain(std::vector<Layer>(12, {1000, 1e9, 100'000}));
+  Pool pool = equal_pool(5, 8, 1000);
+  for (PoolNode& node : pool.nodes) node.compute_gflops = 100;
+  EXPECT_THAT(planned(costs, pool).notes, testing::IsEmpty());
+  pool.nodes[3].bandwidth_mbps = 0.1;
+  EXPECT_THAT(planned(costs, pool).notes,
+              testing::Contains(HasSubstr("without node_3 (0.0.0.0:8083) the pool would train ")));
+}
+
 class Rings : public testing::Test {
  protected:
   // Random unequal clusters of a random model, as cuts.
