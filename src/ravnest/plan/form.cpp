@@ -53,6 +53,7 @@ class Former {
  private:
   static constexpr int kMostLeftOut = 3;
   static constexpr double kWorthSaying = 1.1;
+  static constexpr std::size_t kMostAsked = 16;
 
   std::optional<Groups> grouped(const std::vector<int>& nodes, int smallest) {
     std::vector<Groups> candidates = evolve(scorer_, nodes, {options_.seed, smallest, options_.progress});
@@ -116,27 +117,27 @@ class Former {
 
   // All nodes are used, since the user listed them; but one that holds back the others is named.
   void note_brake(const Groups& groups, Formation& made) {
-    const double with = judge_.pool(groups);
-    int brake = -1;
-    double best = with * kWorthSaying;
-    for (std::size_t g = 0; g < groups.size(); ++g) {
-      const ClusterScore& score = judge_.score(groups[g], static_cast<int>(groups.size()));
-      const ClusterPrediction prediction =
-          predict_cluster(score.cutting.loads, score.machines, costs_.batch, options_.training);
-      const int node = groups[g].members[score.order[prediction.slowest_stage]];
-      const double without = fitness_without(groups, g, node);
-      if (without > best) {
-        best = without;
-        brake = node;
-      }
+    const auto clusters = static_cast<int>(groups.size());
+    const auto slowest = std::max_element(groups.begin(), groups.end(), [&](const Group& a, const Group& b) {
+      return judge_.period_s(a, clusters) < judge_.period_s(b, clusters);
+    });
+    if (slowest->members.size() > kMostAsked) return;
+    int node = -1;
+    double best = 0;
+    for (const int member : slowest->members) {
+      const double without = fitness_without(groups, slowest - groups.begin(), member);
+      if (without <= best) continue;
+      best = without;
+      node = member;
     }
-    if (brake < 0) return;
-    made.notes.push_back(text("without ", describe(pool_, brake), " the pool would train ", quantity(best / with, ""),
+    const double gain = best / judge_.pool(groups);
+    if (gain < kWorthSaying) return;
+    made.notes.push_back(text("without ", describe(pool_, node), " the pool would train ", quantity(gain, ""),
                               " times as fast; consider leaving it out, or giving it a better link"));
   }
 
   // With the same clusters otherwise; what is left of a cluster that becomes too small joins another.
-  double fitness_without(const Groups& groups, std::size_t from, int node) {
+  double fitness_without(const Groups& groups, std::ptrdiff_t from, int node) {
     std::vector<int> left = groups[from].members;
     std::erase(left, node);
     Groups rest = groups;
@@ -144,7 +145,7 @@ class Former {
       rest[from] = judge_.group(std::move(left));
       return judge_.pool(rest);
     }
-    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(from));
+    rest.erase(rest.begin() + from);
     double best = 0;
     for (std::size_t to = 0; to < rest.size(); ++to) {
       Groups joined = rest;

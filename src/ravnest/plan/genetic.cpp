@@ -22,7 +22,8 @@ class Evolution {
         options_(options),
         count_(static_cast<int>(nodes.size())),
         smallest_(options.min_cluster_size),
-        random_(options.seed) {}
+        random_(options.seed),
+        steps_before_(scorer.steps()) {}
 
   std::vector<Groups> run() {
     if (count_ < smallest_) return {};
@@ -30,7 +31,7 @@ class Evolution {
     const int population = static_cast<int>(population_.size());
     const int generations = 160;
     int stalled = 0;
-    for (int generation = 0; generation < generations && stalled < kStalled; ++generation) {
+    for (int generation = 0; generation < generations && stalled < kStalled && spent() < kMostSteps / 2; ++generation) {
       const double before = population_.front().fitness;
       std::vector<Candidate> next = elite(kElite);
       for (int i = 0; i < population / 8; ++i) next.push_back(newcomer());
@@ -51,7 +52,8 @@ class Evolution {
   static constexpr std::size_t kElite = 4;
   static constexpr std::size_t kReturned = 12;
   static constexpr int kLargePool = 64;
-  static constexpr int kStalled = 50;  // generations without a better candidate
+  static constexpr double kMostSteps = 3e8;  // a few seconds
+  static constexpr int kStalled = 50;        // generations without a better candidate
 
   // The best, of equals one.
   std::vector<Candidate> elite(std::size_t most) const {
@@ -71,6 +73,8 @@ class Evolution {
     made.fitness = scorer_.pool(made.groups);
     return made;
   }
+
+  double spent() const { return scorer_.steps() - steps_before_; }
 
   bool report(double share) {
     ended_ = ended_ || (options_.progress && !options_.progress(share));
@@ -315,15 +319,16 @@ class Evolution {
   // The best neighbour by a move or swap of the slowest group, again and again.
   void improve(Candidate& best) {
     int budget = 20000;
-    for (bool improved = true; improved && budget > 0;) {
+    const auto out_of_time = [&] { return budget <= 0 || spent() > kMostSteps; };
+    for (bool improved = true; improved && !out_of_time();) {
       improved = false;
       const int target = slowest(best.groups);
       const std::vector<int> members = best.groups[target].members;
-      for (int other = 0; other < static_cast<int>(best.groups.size()) && !improved && budget > 0; ++other) {
+      for (int other = 0; other < static_cast<int>(best.groups.size()) && !improved && !out_of_time(); ++other) {
         if (other == target) continue;
         if (!report(0.9)) return;
         const std::vector<int> others = best.groups[other].members;
-        for (std::size_t i = 0; i < members.size() && !improved; ++i) {
+        for (std::size_t i = 0; i < members.size() && !improved && !out_of_time(); ++i) {
           for (std::size_t j = 0; j < others.size() && !improved; ++j) {
             --budget;
             Candidate tried{best.groups, 0};
@@ -364,6 +369,7 @@ class Evolution {
   int count_;
   int smallest_;
   std::mt19937_64 random_;
+  double steps_before_;
   std::vector<Candidate> population_;  // the fittest first
   std::vector<Candidate> founders_;
   bool ended_ = false;  // by whom progress is reported to

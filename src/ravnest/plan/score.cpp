@@ -92,7 +92,9 @@ const ClusterScore& Scorer::score(const Group& group, int clusters) {
   if (known == nullptr) {
     const std::vector<Machine> machines = machines_of(group);
     const TrainingOptions training = training_with(kReckonedClusters[kind]);
-    const Ordering ordering(places_for(machines.size()), machines, balance_, training);
+    const Ordering::Places places = places_for(machines.size());
+    steps_ += 2.5 * static_cast<double>(machines.size()) * places.coarse.count() * places.coarse.count();
+    const Ordering ordering(places, machines, balance_, training);
     ClusterScore score = ordering.in_given_order();
     const bool other_orders = effort_ > Effort::kLeast && balance_ == Balance::kTime;
     if (score.possible && (!score.fits() || other_orders)) score = ordering.best(score, effort_);

@@ -47,6 +47,10 @@ class Scorer {
   // The same cluster worked out with more effort, over all places to cut.
   ClusterScore refine(const Group& group, int clusters);
 
+  // What scoring has cost so far, in steps of some nanoseconds: the same on every machine, unlike a clock, so that a
+  // search can be given an end that does not depend on it.
+  double steps() const { return steps_; }
+
   int nodes() const { return static_cast<int>(machines_.size()); }
   const std::vector<Machine>& machines() const { return machines_; }
   int most_stages() const { return fine_.most_stages(); }
@@ -67,6 +71,7 @@ class Scorer {
   // Fewer places, for clusters that are tried by the thousand: few for short ones, more for long ones.
   Segments coarse_;
   Segments middle_;
+  double steps_ = 0;
   std::vector<int> classes_;             // per node; equal machines are of one class
   std::vector<Machine> class_machines_;  // per class
   struct Hash {
