@@ -9,7 +9,7 @@ namespace ravnest::plan {
 namespace {
 
 // Exchange rates between FLOPs, as `ravnest benchmark` counts them, and what else takes time in a training step. Fitted
-// on a CPU to steps of eight models, which they give to within a factor of about two: benchmarks/predicted_steps.py.
+// on a CPU to steps of eight models, which they give mostly to within a factor of two: benchmarks/predicted_steps.py.
 constexpr double kFlopsPerByte = 12;     // read or written by an operator and its backward
 constexpr double kFlopsPerCall = 3e6;    // to call an operator and its backward
 constexpr double kFlopsPerUpdated = 80;  // for the optimizer to update an element
