@@ -37,7 +37,8 @@ CASES = [
 
 def gflops():
     command = shutil.which("ravnest", path=str(Path(sys.executable).parent))
-    printed = subprocess.run([command, "benchmark", "--threads", "1"], capture_output=True, text=True, check=True).stdout
+    measure = [command, "benchmark", "--threads", "1"]
+    printed = subprocess.run(measure, capture_output=True, text=True, check=True).stdout
     return float(re.search(r'"compute": ([\d.]+)', printed).group(1))
 
 

@@ -16,7 +16,7 @@ struct Address {
   std::string host;
   std::uint16_t port = 0;
 
-  friend auto operator<=>(const Address&, const Address&) = default;
+  friend auto operator<=>(const Address&, const Address&) = default;  // NOLINT(modernize-use-nullptr): a false alarm
 };
 
 // As `parse_address` reads it: "node-3:8080", "[::1]:8080".

@@ -16,7 +16,6 @@ namespace ravnest::plan {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 TEST(Form, ThreeEqualNodesAreOneClusterInOrderForEverySeed) {
   for (int seed = 0; seed < 20; ++seed) {

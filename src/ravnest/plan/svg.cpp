@@ -234,8 +234,9 @@ class PlanDrawing {
     int place = 0;
     for (const auto& [ring, what] : rings) {
       if (place == static_cast<int>(kMostListed)) break;
+      const int row = place / columns;
       const double x = kMargin + place % columns * kLegendColumn;
-      const double y = y_ + static_cast<double>(place / columns) * kLine;
+      const double y = y_ + row * kLine;
       drawing_.rectangle(x, y - 10, 12, 12, text("rx=\"2\" ", fill(ring, 1)));
       drawing_.words(
           x + 18, y,
@@ -243,7 +244,8 @@ class PlanDrawing {
           {.size = 11});
       ++place;
     }
-    y_ += static_cast<double>((place + columns - 1) / columns) * kLine;
+    const int rows = (place + columns - 1) / columns;
+    y_ += rows * kLine;
     if (rings.size() > kMostListed) note(text("and ", count(rings.size() - kMostListed, "more ring")));
     y_ += kLine / 2;
   }

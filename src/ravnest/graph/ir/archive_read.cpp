@@ -4,10 +4,10 @@
 
 #include "ravnest/base/file.h"
 #include "ravnest/base/json.h"
+#include "ravnest/base/json_field.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/ir/archive_layout.h"
-#include "ravnest/base/json_field.h"
 #include "ravnest/graph/ir/program.h"
 #include "ravnest/graph/ir/verify.h"
 #include "ravnest/graph/ir/zip.h"
