@@ -27,9 +27,7 @@
 namespace ravnest::cli {
 namespace {
 
-constexpr const char* kDescription =
-    "Measure this machine for the pool file.\n"
-    "\n"
+constexpr const char* kFooter =
     "  ram        memory that a node may use, in GB (10^9 bytes): what is free, or what the control group leaves; "
     "with\n"
     "             --device cuda the free memory of the GPU\n"
@@ -205,7 +203,8 @@ Status measure(const Options& options, bool writes) {
 
 void add_benchmark(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("benchmark", kDescription);
+  CLI::App* command = app.add_subcommand("benchmark", "Measure this machine for the pool file");
+  command->footer(kFooter);
   command->add_option("--device", options->device, "What is measured: cpu, cuda, cuda:1")->capture_default_str();
   command->add_option("--threads", options->threads, "CPU threads; by default as many as torch takes")
       ->check(CLI::Range(1, 4096));
