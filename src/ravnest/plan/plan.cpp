@@ -73,7 +73,8 @@ class Completion {
       stage.begin = s == 0 ? 0 : formed.cutting.cuts[s - 1];
       stage.end = s + 1 == stages ? plan_.operators : formed.cutting.cuts[s];
       stage.first_operator = costs_.operators[stage.begin].name;
-      stage.module = costs_.operators[stage.begin].module;
+      // Sizes that are computed first belong to no module.
+      for (int p = stage.begin; p < stage.end && stage.module.empty(); ++p) stage.module = costs_.operators[p].module;
       stage.parameters = owned_parameters(costs_, stage.begin, stage.end);
       stage.trainable = owned_trainable(costs_, stage.begin, stage.end);
       stage.memory = stage_memory(loads[s], s, stages, plan_.training);

@@ -39,7 +39,7 @@ struct PlannedStage {
   int begin = 0;  // operators [begin, end) of the training graph
   int end = 0;
   std::string first_operator;
-  std::string module;           // of the first operator
+  std::string module;           // of the first operator that has one
   std::int64_t parameters = 0;  // elements that it owns
   std::int64_t trainable = 0;   // of those
   StageMemory memory;
