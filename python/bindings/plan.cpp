@@ -110,6 +110,8 @@ py::dict stage_of(const Plan& plan, int c, int s) {
   result["receive_s"] = stage.prediction.receive_s;
   result["bytes_out"] = stage.prediction.bytes_out;
   result["bytes_in"] = stage.prediction.bytes_in;
+  result["out_bytes_per_s"] = stage.prediction.out_bytes_per_s;
+  result["in_bytes_per_s"] = stage.prediction.in_bytes_per_s;
   result["versions"] = stage.prediction.versions;
   result["staleness"] = stage.prediction.staleness;
   py::dict rings;

@@ -97,6 +97,8 @@ class PlannedNode:
     receive_s: float
     bytes_out: int
     bytes_in: int
+    out_bytes_per_s: float
+    in_bytes_per_s: float
     versions: int
     staleness: int
     ring_ids: dict

@@ -12,13 +12,13 @@ std::string count(std::size_t number, std::string_view one) { return text(number
 
 double ram_bytes(const Plan& plan, int node) { return plan.pool.nodes[node].ram_gb * 1e9; }
 
-// "dense_1 to act_3": where the stage begins, by its module, or by its operator where that has none.
+// Where the stage begins: its first module, or its first operator where no module is known.
 std::string stage_name(const PlannedStage& stage) { return stage.module.empty() ? stage.first_operator : stage.module; }
 
 std::string cluster_table(const Plan& plan, int c) {
   const PlannedCluster& cluster = plan.clusters[c];
   Table table({"node", "address", "role", "begins at", "operators", "parameters", "memory", "free", "compute", "send",
-               "receive", "bytes out", "versions"});
+               "receive", "bytes out", "link out", "link in", "versions"});
   const int stages = static_cast<int>(cluster.stages.size());
   for (int s = 0; s < stages; ++s) {
     const PlannedStage& stage = cluster.stages[s];
@@ -29,6 +29,7 @@ std::string cluster_table(const Plan& plan, int c) {
                megabytes(used), megabytes(std::max(0.0, ram_bytes(plan, stage.node) - used)),
                duration(stage.prediction.compute_s), duration(stage.prediction.send_s),
                duration(stage.prediction.receive_s), quantity(static_cast<double>(stage.prediction.bytes_out), "B"),
+               quantity(stage.prediction.out_bytes_per_s, "B/s"), quantity(stage.prediction.in_bytes_per_s, "B/s"),
                text(stage.prediction.versions)});
   }
   return table.text();

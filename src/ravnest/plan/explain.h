@@ -7,8 +7,8 @@
 
 namespace ravnest::plan {
 
-// A table per cluster (node, role, stage, parameters, memory used and free, time, bytes out), the samples per second
-// that are predicted, and what limits them.
+// A table per cluster (node, role, stage, parameters, memory used and free, times, bytes out per batch, link rates),
+// the samples per second that are predicted, and what limits them.
 std::string explain(const Plan& plan);
 
 // What limits a cluster, and what would help: "node_2 computes for 3.10 ms per batch; ...".

@@ -1,7 +1,6 @@
 #include "ravnest/plan/form.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "ravnest/plan/exhaustive.h"
@@ -23,8 +22,9 @@ class Former {
         pool_(pool),
         options_(options),
         balance_(options.balance.value_or(compute_known(pool) ? Balance::kTime : Balance::kParams)),
-        scorer_(costs, machines_of(pool), balance_, options.training),
-        judge_(costs, machines_of(pool), balance_, options.training,
+        views_(costs),
+        scorer_(views_, machines_of(pool), balance_, options.training),
+        judge_(views_, machines_of(pool), balance_, options.training,
                scorer_.nodes() <= kJudgedAgainUpTo ? std::optional(Effort::kThorough) : std::nullopt) {}
 
   Result<Formation> run() {
@@ -46,6 +46,7 @@ class Former {
       while (static_cast<int>(nodes.size()) > scorer_.most_stages()) leave_out_smallest(nodes, unused);
       groups = grouped(nodes, smallest);
     }
+    if (options_.progress && !options_.progress(1)) return cancelled("planning was interrupted");
     if (!groups) return does_not_fit();
     return formation(*groups, std::move(unused));
   }
@@ -160,7 +161,7 @@ class Former {
 
   void note_other_shares(const Group& group, const std::vector<Machine>& machines, const FormedCluster& cluster,
                          Formation& made) const {
-    const std::optional<Cutting> shares = cut(scorer_.segments(), machines, Balance::kParams, options_.training);
+    const std::optional<Cutting> shares = cut(views_.fine, machines, Balance::kParams, options_.training);
     if (!shares || shares->cuts == cluster.cutting.cuts) return;
     made.notes.push_back(text("the cluster of ", describe(pool_, group.members.front()),
                               " is not cut by shares of RAM, which would not fit, but for the fastest pass that does"));
@@ -186,7 +187,7 @@ class Former {
     std::iota(nodes.begin(), nodes.end(), 0);
     std::vector<int> unused;
     while (static_cast<int>(nodes.size()) > scorer_.most_stages()) leave_out_smallest(nodes, unused);
-    Scorer by_memory(costs_, scorer_.machines(), Balance::kMemory, options_.training);
+    Scorer by_memory(views_, scorer_.machines(), Balance::kMemory, options_.training);
     const Group group = by_memory.group(nodes);
     const ClusterScore score = by_memory.refine(group, 1);
     if (!score.possible) return internal("no cutting into ", nodes.size(), " stages was found");
@@ -224,6 +225,7 @@ class Former {
   const Pool& pool_;
   const FormOptions& options_;
   Balance balance_;
+  CutViews views_;
   Scorer scorer_;
   Scorer judge_;  // of the candidates that are left
 };

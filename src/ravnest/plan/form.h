@@ -18,7 +18,7 @@ struct FormOptions {
   int min_cluster_size = 2;
   std::uint64_t seed = 0;
   TrainingOptions training;
-  std::function<bool(double)> progress;  // see genetic.h
+  std::function<bool(double)> progress;  // is told the share that is done; false ends it all
 };
 
 struct FormedCluster {
@@ -34,7 +34,7 @@ struct Formation {
 };
 
 // kInvalid where the RAM of the pool, of a cluster or of a node is less than it must hold, with both numbers and what
-// would help, or where the model cannot be cut for so many nodes.
+// would help, or where the model cannot be cut for so many nodes. kCancelled where `progress` has said so.
 Result<Formation> form_clusters(const ModelCosts& costs, const Pool& pool, const FormOptions& options);
 
 }  // namespace ravnest::plan

@@ -29,6 +29,13 @@ TEST(Form, ThreeEqualNodesAreOneClusterInOrderForEverySeed) {
   }
 }
 
+TEST(Form, WhoStopsTheSearchGetsNoPlanAndNoOtherError) {
+  FormOptions options;
+  options.progress = [](double) { return false; };
+  EXPECT_EQ(form_clusters(digits(), equal_pool(9, 8, 10), options).status().code(), Code::kCancelled);
+  EXPECT_EQ(form_clusters(digits(), equal_pool(9, 1e-6, 10), options).status().code(), Code::kCancelled);
+}
+
 // An independent judge: the best pool over all partitions of the nodes and all orders within clusters.
 class BruteForce {
  public:

@@ -1,10 +1,10 @@
 #include "ravnest/plan/genetic.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <random>
 #include <set>
+
+#include "ravnest/plan/layouts.h"
 
 namespace ravnest::plan {
 namespace {
@@ -89,7 +89,7 @@ class Evolution {
                      [](const Candidate& a, const Candidate& b) { return a.fitness > b.fitness; });
   }
 
-  Candidate candidate(std::vector<std::vector<int>> groups) {
+  Candidate candidate(Layout groups) {
     Candidate made;
     for (std::vector<int>& members : groups) {
       std::sort(members.begin(), members.end());
@@ -106,7 +106,7 @@ class Evolution {
     const int fewest = std::max(1, (count_ + scorer_.most_stages() - 1) / std::max(1, scorer_.most_stages()));
     int fitting = 0;
     for (int clusters = most; clusters >= std::min(most, fewest);) {
-      for (std::vector<std::vector<int>>& groups : layouts(clusters))
+      for (Layout& groups : layouts(nodes_, scorer_.machines(), clusters, smallest_))
         population_.push_back(candidate(std::move(groups)));
       const bool fits =
           std::any_of(population_.begin(), population_.end(), [](const Candidate& c) { return c.fitness > 0; });
@@ -124,46 +124,6 @@ class Evolution {
       population_.push_back(std::move(made));
     }
     sort();
-  }
-
-  // Like with like, fair hands of the fast, and fair hands of the large.
-  std::vector<std::vector<std::vector<int>>> layouts(int clusters) {
-    const std::vector<Machine>& machines = scorer_.machines();
-    const auto by = [&](auto key) {
-      std::vector<int> order = nodes_;
-      std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(machines[a]) > key(machines[b]); });
-      return order;
-    };
-    const auto ram = [](const Machine& machine) { return machine.ram_bytes; };
-    const auto speed = [](const Machine& machine) { return machine.flops_per_s; };
-    return {chunks(nodes_, clusters), chunks(by(ram), clusters), chunks(by(speed), clusters),
-            dealt(by(ram), clusters, ram), dealt(by(speed), clusters, speed)};
-  }
-
-  std::vector<std::vector<int>> chunks(const std::vector<int>& order, int clusters) const {
-    std::vector<std::vector<int>> groups(clusters);
-    for (int i = 0; i < count_; ++i) groups[static_cast<std::int64_t>(i) * clusters / count_].push_back(order[i]);
-    return groups;
-  }
-
-  // From the strongest to the weakest, each to the group that has least so far; groups that are too small last.
-  template <class Strength>
-  std::vector<std::vector<int>> dealt(const std::vector<int>& order, int clusters, Strength strength) const {
-    std::vector<std::vector<int>> groups(clusters);
-    std::vector<double> sums(clusters, 0);
-    int still_needed = clusters * smallest_;
-    for (int i = 0; i < count_; ++i) {
-      const bool only_small = count_ - i <= still_needed;
-      int best = -1;
-      for (int g = 0; g < clusters; ++g) {
-        if (only_small && static_cast<int>(groups[g].size()) >= smallest_) continue;
-        if (best < 0 || sums[g] < sums[best]) best = g;
-      }
-      if (static_cast<int>(groups[best].size()) < smallest_) --still_needed;
-      groups[best].push_back(order[i]);
-      sums[best] += strength(scorer_.machines()[order[i]]);
-    }
-    return groups;
   }
 
   const Candidate& parent() {

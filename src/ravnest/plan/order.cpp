@@ -16,6 +16,8 @@ constexpr double kSearchSteps = 6e4;
 constexpr double kThoroughSteps = 5e6;
 constexpr double kThoroughSearchSteps = 2e6;
 constexpr int kMostTries = 400;
+// The given order is kept unless another promises this much more.
+constexpr double kWorthReordering = 1.01;
 // No other order makes up for so much missing memory.
 constexpr double kHopeless = 3;
 // Nearer than this to a bound that no order can pass, looking for another is not worth the time.
@@ -50,14 +52,21 @@ Ordering::Ordering(const Places& places, const std::vector<Machine>& machines, B
       balance_(balance),
       training_(training) {}
 
-ClusterScore Ordering::in_given_order() const { return in_order(coarse_, given_order(machines_.size()), balance_); }
+ClusterScore Ordering::in_given_order() const { return tried(given_order(machines_.size()), balance_); }
+
+ClusterScore Ordering::tried(Order order, Balance balance) const {
+  return in_order(coarse_, std::move(order), balance, true);
+}
+
+ClusterScore Ordering::chosen(Order order, Balance balance) const {
+  return in_order(middle_, std::move(order), balance, false);
+}
 
 // Shares that do not fit their nodes are given up for a cutting that does; so is a coarse view.
-ClusterScore Ordering::in_order(const Segments& segments, Order order, Balance balance) const {
+ClusterScore Ordering::in_order(const Segments& segments, Order order, Balance balance, bool quick) const {
   ClusterScore made;
   for (const int index : order) made.machines.push_back(machines_[index]);
   made.order = std::move(order);
-  const bool quick = &segments != &middle_ || &segments == &coarse_;
   std::optional<Cutting> cutting =
       balance == Balance::kParams ? cut(fine_, made.machines, balance, training_) : std::nullopt;
   const Balance otherwise = other_balance();
@@ -94,7 +103,7 @@ void Ordering::climb(ClusterScore& best, int tries) const {
         for (Order& order : std::array{swapped, moved}) {
           if (order == best.order) continue;
           if (--tries < 0) return;
-          ClusterScore made = in_order(coarse_, std::move(order), other_balance());
+          ClusterScore made = tried(std::move(order), other_balance());
           if (!better(made, best)) continue;
           best = std::move(made);
           improved = true;
@@ -130,12 +139,12 @@ ClusterScore Ordering::best(const ClusterScore& given, Effort effort) const {
   const auto consider = [&](ClusterScore made) {
     if (better(made, best)) best = std::move(made);
   };
-  if (!given.fits()) consider(in_order(coarse_, order_by_ram(machines_), other_balance()));
+  if (!given.fits()) consider(tried(order_by_ram(machines_), other_balance()));
   if (effort == Effort::kLeast || (!best.fits() && best.cutting.fullest > kHopeless)) return best;
   const double most_steps = effort == Effort::kThorough || !best.fits() ? kThoroughSteps : kSteps;
   std::optional<Arrangement> found = arrange(coarse_, machines_, other_balance(), training_, most_steps);
   if (!found && !best.fits()) found = arrange(middle_, machines_, Balance::kMemory, training_, most_steps);
-  if (found) consider(in_order(coarse_, found->order, other_balance()));
+  if (found) consider(tried(found->order, other_balance()));
   const bool settled =
       found && (balance_ == Balance::kMemory ||
                 (best.fits() && period(best) <= kNearEnough * least_period_s(found->cutting.loads, found->order)));
@@ -153,24 +162,24 @@ void Ordering::search(ClusterScore& best, Effort effort) const {
   if (orders <= tries) {
     Order order = given_order(machines_.size());
     do {
-      ClusterScore made = in_order(coarse_, order, other_balance());
+      ClusterScore made = tried(order, other_balance());
       if (better(made, best)) best = std::move(made);
     } while (std::next_permutation(order.begin(), order.end()));
     return;
   }
   climb(best, tries);
-  ClusterScore other = in_order(coarse_, order_by_ram(machines_), other_balance());
+  ClusterScore other = tried(order_by_ram(machines_), other_balance());
   climb(other, tries);
   if (better(other, best)) best = std::move(other);
 }
 
 ClusterScore Ordering::refined(const ClusterScore& known, Effort effort) const {
-  ClusterScore best = in_order(middle_, given_order(machines_.size()), balance_);
+  ClusterScore best = chosen(given_order(machines_.size()), balance_);
   if (!best.possible || (best.fits() && balance_ != Balance::kTime)) return best;
   // Orders found with fewer places may still be the best with more.
   const double margin = best.fits() ? kWorthReordering : 1;
   for (const ClusterScore& found : {this->best(best, effort), known}) {
-    for (const ClusterScore& made : std::array{found, in_order(middle_, found.order, other_balance())}) {
+    for (const ClusterScore& made : std::array{found, chosen(found.order, other_balance())}) {
       if (better(made, best, best.order == made.order ? 1 : margin)) best = made;
     }
   }

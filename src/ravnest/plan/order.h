@@ -41,14 +41,16 @@ class Ordering {
   ClusterScore in_given_order() const;
   // Tries other orders too.
   ClusterScore best(const ClusterScore& given, Effort effort) const;
-  static constexpr double kWorthReordering = 1.01;  // the given order is kept unless another promises this much more
   // `known`, or what is found with so much effort, whichever is better at `middle`.
   ClusterScore refined(const ClusterScore& known, Effort effort) const;
 
  private:
   using Order = std::vector<int>;
 
-  ClusterScore in_order(const Segments& segments, Order order, Balance balance) const;
+  // A candidate, at `coarse` and within some hundredths; and one that was chosen, at `middle`.
+  ClusterScore tried(Order order, Balance balance) const;
+  ClusterScore chosen(Order order, Balance balance) const;
+  ClusterScore in_order(const Segments& segments, Order order, Balance balance, bool quick) const;
   bool better(const ClusterScore& a, const ClusterScore& b, double margin = 1) const;
   double period(const ClusterScore& score) const;
   void search(ClusterScore& best, Effort effort) const;

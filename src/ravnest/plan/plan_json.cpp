@@ -32,10 +32,16 @@ Json encode(const StageMemory& memory) {
 }
 
 Json encode(const StagePrediction& prediction) {
-  return {{"compute_s", prediction.compute_s}, {"send_s", prediction.send_s},
-          {"receive_s", prediction.receive_s}, {"averaging_bytes", prediction.averaging_bytes},
-          {"bytes_out", prediction.bytes_out}, {"bytes_in", prediction.bytes_in},
-          {"versions", prediction.versions},   {"staleness", prediction.staleness}};
+  return {{"compute_s", prediction.compute_s},
+          {"send_s", prediction.send_s},
+          {"receive_s", prediction.receive_s},
+          {"averaging_bytes", prediction.averaging_bytes},
+          {"bytes_out", prediction.bytes_out},
+          {"bytes_in", prediction.bytes_in},
+          {"out_bytes_per_s", prediction.out_bytes_per_s},
+          {"in_bytes_per_s", prediction.in_bytes_per_s},
+          {"versions", prediction.versions},
+          {"staleness", prediction.staleness}};
 }
 
 Json encode(const PlannedStage& stage, std::string_view role) {
@@ -153,6 +159,8 @@ class Decoder {
     stage.prediction.averaging_bytes = predicted["averaging_bytes"].number();
     stage.prediction.bytes_out = predicted["bytes_out"].integer();
     stage.prediction.bytes_in = predicted["bytes_in"].integer();
+    stage.prediction.out_bytes_per_s = predicted["out_bytes_per_s"].number();
+    stage.prediction.in_bytes_per_s = predicted["in_bytes_per_s"].number();
     stage.prediction.versions = small(predicted["versions"]);
     stage.prediction.staleness = small(predicted["staleness"]);
     field["rings"].for_each([&](const Field& part) {

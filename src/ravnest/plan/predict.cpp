@@ -53,6 +53,11 @@ ClusterPrediction predict_cluster(std::span<const StageLoad> loads, std::span<co
     cluster.period_s = cluster.round_trip_s / stages;
     cluster.limit = Limit::kRoundTrip;
   }
+  for (StagePrediction& stage : cluster.stages) {
+    if (cluster.period_s <= 0) break;
+    stage.out_bytes_per_s = (static_cast<double>(stage.bytes_out) + stage.averaging_bytes) / cluster.period_s;
+    stage.in_bytes_per_s = (static_cast<double>(stage.bytes_in) + stage.averaging_bytes) / cluster.period_s;
+  }
   cluster.samples_per_s = cluster.period_s > 0 ? static_cast<double>(batch) / cluster.period_s : 0;
   return cluster;
 }

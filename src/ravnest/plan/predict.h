@@ -29,6 +29,8 @@ struct StagePrediction {
   double averaging_bytes = 0;  // of the link, each way, per batch
   std::int64_t bytes_out = 0;  // per batch, without averaging
   std::int64_t bytes_in = 0;
+  double out_bytes_per_s = 0;  // on its link, averaging included
+  double in_bytes_per_s = 0;
   int versions = 1;   // of the weights, the newest included
   int staleness = 0;  // updates between a pass's forward and the update that it leads to
 

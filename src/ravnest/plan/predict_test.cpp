@@ -36,6 +36,13 @@ TEST(Predict, ATransferIsAsFastAsTheSlowerOfItsEnds) {
   EXPECT_NEAR(predict_cluster(loads, machines, 1, {}).period_s, 5, 0.01);
 }
 
+TEST(Predict, ALinkCarriesItsBytesOnceABatch) {
+  const std::vector<StageLoad> loads = {load(2e9, 0, 5000), load(1e9, 5000, 0)};
+  const ClusterPrediction made = predict_cluster(loads, std::vector<Machine>(2, kMachine), 1, {});
+  EXPECT_DOUBLE_EQ(made.stages[0].out_bytes_per_s, 2500);
+  EXPECT_DOUBLE_EQ(made.stages[1].in_bytes_per_s, 2500);
+}
+
 TEST(Predict, LatencyIsHiddenUpToThePassesInFlight) {
   std::vector<Machine> machines(2, kMachine);
   for (Machine& machine : machines) machine.latency_s = 0.5;

@@ -34,18 +34,21 @@ std::size_t Scorer::Hash::operator()(const std::vector<int>& key) const {
   return hash;
 }
 
-Scorer::Scorer(const ModelCosts& costs, std::vector<Machine> machines, Balance balance, const TrainingOptions& training,
+CutViews::CutViews(const ModelCosts& costs)
+    : batch(costs.batch),
+      fine(costs, cut_positions(costs, kFinePlaces)),
+      middle(costs, cut_positions(costs, kMiddlePlaces)),
+      coarse(costs, cut_positions(costs, kCoarsePlaces)) {}
+
+Scorer::Scorer(const CutViews& views, std::vector<Machine> machines, Balance balance, const TrainingOptions& training,
                std::optional<Effort> effort)
-    : costs_(costs),
+    : views_(views),
       machines_(std::move(machines)),
       balance_(balance),
       training_(training),
       effort_(effort.value_or(nodes() <= kSmallPool     ? Effort::kSome
                               : nodes() <= kReorderUpTo ? Effort::kLittle
-                                                        : Effort::kLeast)),
-      fine_(costs, cut_positions(costs, kFinePlaces)),
-      coarse_(costs, cut_positions(costs, kCoarsePlaces)),
-      middle_(costs, cut_positions(costs, kMiddlePlaces)) {
+                                                        : Effort::kLeast)) {
   for (const Machine& machine : machines_) {
     const auto known = std::find(class_machines_.begin(), class_machines_.end(), machine);
     classes_.push_back(static_cast<int>(known - class_machines_.begin()));
@@ -55,13 +58,14 @@ Scorer::Scorer(const ModelCosts& costs, std::vector<Machine> machines, Balance b
 
 // Every place matters where there is time to look at all of them.
 Ordering::Places Scorer::places_for(std::size_t stages) const {
-  const Segments& finest = nodes() <= kLargePool ? fine_ : middle_;
-  for (const Segments* each : {&coarse_, &middle_}) {
+  const Segments& finest = nodes() <= kLargePool ? views_.fine : views_.middle;
+  for (const Segments* each : {&views_.coarse, &views_.middle}) {
     if (static_cast<int>(stages) * kPlacesPerStage <= std::min(each->count(), each->most_stages()))
-      return {fine_, finest, *each};
+      return {views_.fine, finest, *each};
   }
   const bool enough = static_cast<int>(stages) <= finest.most_stages();
-  return enough ? Ordering::Places{fine_, finest, finest} : Ordering::Places{fine_, fine_, fine_};
+  return enough ? Ordering::Places{views_.fine, finest, finest}
+                : Ordering::Places{views_.fine, views_.fine, views_.fine};
 }
 
 TrainingOptions Scorer::training_with(int clusters) const {
@@ -138,7 +142,7 @@ double Scorer::pool(const Groups& groups) {
     }
   }
   if (missing > 0) return -missing;
-  const double samples = static_cast<double>(costs_.batch) * clusters;
+  const double samples = static_cast<double>(views_.batch) * clusters;
   return samples / slowest_s / (1 + kTieBreak * (hops + staleness) + kTowardsFaster * sum_s / clusters / slowest_s);
 }
 

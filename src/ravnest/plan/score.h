@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -24,14 +23,25 @@ struct Group {
 };
 using Groups = std::vector<Group>;
 
+// A model with all places to cut it, and with fewer, for clusters that are tried by the thousand: few for short ones,
+// more for long ones.
+struct CutViews {
+  explicit CutViews(const ModelCosts& costs);
+
+  std::int64_t batch;
+  Segments fine;
+  Segments middle;
+  Segments coarse;
+};
+
 // A cluster's nodes keep the order of the pool file, unless only another order fits, or, where time is balanced,
 // another promises clearly more. In large pools other orders are tried at the end only, by `refine`. Scores are kept:
 // clusters of like machines in like order are worked out once. Not thread-safe.
 class Scorer {
  public:
-  // `costs` must outlive the scorer.
+  // `views` must outlive the scorer.
   // `effort` is what is spent on each cluster; by default as much as a pool of that size allows.
-  Scorer(const ModelCosts& costs, std::vector<Machine> machines, Balance balance, const TrainingOptions& training,
+  Scorer(const CutViews& views, std::vector<Machine> machines, Balance balance, const TrainingOptions& training,
          std::optional<Effort> effort = std::nullopt);
 
   // `members` ascending.
@@ -44,7 +54,7 @@ class Scorer {
   // Else negative, nearer to zero the less is missing.
   double pool(const Groups& groups);
 
-  // The same cluster worked out with more effort, over all places to cut.
+  // The same cluster worked out with more effort; over all places to cut, but for large pools.
   ClusterScore refine(const Group& group, int clusters);
 
   // What scoring has cost so far, in steps of some nanoseconds: the same on every machine, unlike a clock, so that a
@@ -53,24 +63,18 @@ class Scorer {
 
   int nodes() const { return static_cast<int>(machines_.size()); }
   const std::vector<Machine>& machines() const { return machines_; }
-  int most_stages() const { return fine_.most_stages(); }
-  const Segments& segments() const { return fine_; }
+  int most_stages() const { return views_.fine.most_stages(); }
 
  private:
-  using Order = std::vector<int>;
-
   Ordering::Places places_for(std::size_t stages) const;
   TrainingOptions training_with(int clusters) const;
   std::vector<Machine> machines_of(const Group& group) const;
-  const ModelCosts& costs_;
+
+  const CutViews& views_;
   std::vector<Machine> machines_;
   Balance balance_;
   TrainingOptions training_;
   Effort effort_;
-  Segments fine_;
-  // Fewer places, for clusters that are tried by the thousand: few for short ones, more for long ones.
-  Segments coarse_;
-  Segments middle_;
   double steps_ = 0;
   std::vector<int> classes_;             // per node; equal machines are of one class
   std::vector<Machine> class_machines_;  // per class
