@@ -1,15 +1,8 @@
 // Any bytes as an archive: read or refused, and what is read comes through our writer unchanged.
-//
-// A checksum stands before every record, so bytes changed at random would end there. The mutator therefore takes the
-// archive apart, changes a record (as JSON where it is some) and puts it together again with checksums that are right;
-// one time in four it changes the archive's own bytes.
-#include <cstdlib>
 #include <iostream>
 
-#include "ravnest/base/json.h"
-#include "ravnest/graph/ir/fuzz_json.h"
+#include "ravnest/graph/ir/fuzz_zip.h"
 #include "ravnest/graph/ir/testing.h"
-#include "ravnest/graph/ir/zip.h"
 
 namespace {
 
@@ -17,12 +10,7 @@ using namespace ravnest;
 using namespace ravnest::ir;
 using fuzzing::below;
 using fuzzing::Random;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::cerr << "does not hold: " << what << "\n";
-  std::abort();
-}
+using fuzzing::require;
 
 // The same tensors on memory of their own, where a look beyond a storage's end is seen by the address sanitizer: in the
 // archive, the next record lies there.
@@ -55,22 +43,7 @@ void check_round_trip(const Model& model) {
   require(testing::bytes_of(*again).value() == *written, "writing twice gives the same bytes");
 }
 
-std::string changed(const std::string& contents, Random& random) {
-  const Result<nlohmann::json> document = parse_json(contents, "record");
-  if (!document.ok() || random() % 8 == 0) return fuzzing::mutated_bytes(contents);
-  return fuzzing::mutated_json(*document, random);
-}
-
-// The archive with something of its records changed; empty where it is none.
-std::vector<std::byte> changed_archive(ByteSpan bytes, Random& random) {
-  const Result<ZipReader> zip = ZipReader::open(bytes);
-  if (!zip.ok() || zip->names().empty()) return {};
-  std::vector<std::pair<std::string, std::string>> records;
-  for (const std::string& name : zip->names()) {
-    const Result<ByteSpan> record = zip->record(name);
-    if (record.ok()) records.emplace_back(name, as_string_view(*record));
-  }
-  if (records.empty()) return {};
+void change(fuzzing::Records& records, Random& random) {
   std::vector<std::size_t> documents;
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (records[i].first.ends_with(".json")) documents.push_back(i);
@@ -82,34 +55,15 @@ std::vector<std::byte> changed_archive(ByteSpan bytes, Random& random) {
     case 0: name = fuzzing::mutated_bytes(name, 8); break;
     case 1: contents = records[below(random, records.size())].second; break;
     case 2: std::swap(records[below(random, records.size())], records.back()), records.pop_back(); break;
-    default: contents = changed(contents, random);
+    default: contents = fuzzing::changed(contents, random);
   }
-  ByteWriter out;
-  ZipWriter writer([&](ByteSpan part) {
-    out.bytes(part);
-    return Status();
-  });
-  for (const auto& [each, body] : records) {
-    if (!writer.add(each, body).ok()) return {};
-  }
-  if (!writer.finish().ok()) return {};
-  return out.take();
 }
 
 }  // namespace
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned int seed) {
-  Random random(seed);
-  if (random() % 4 != 0) {
-    const std::string* other = fuzzing::accepted().instead(random);
-    const auto bytes = changed_archive(other ? as_byte_span(*other) : std::as_bytes(std::span(data, size)), random);
-    if (!bytes.empty() && bytes.size() <= max_size) {
-      std::memcpy(data, bytes.data(), bytes.size());
-      return bytes.size();
-    }
-  }
-  return LLVMFuzzerMutate(data, size, max_size);
+  return fuzzing::mutate_archive(data, size, max_size, seed, change);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

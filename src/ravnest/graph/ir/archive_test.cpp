@@ -14,39 +14,17 @@ namespace ravnest::ir {
 namespace {
 
 using nlohmann::json;
+using testing::affine;
 using testing::bytes_of;
 using testing::fixed;
 using testing::float_payload;
 using testing::golden;
 using ::testing::HasSubstr;
+using testing::holder;
 using testing::ModelBuilder;
 using testing::read_back;
 using testing::shown;
 using testing::storage_of;
-
-// y = x * w + b, over a batch of any size.
-Model affine(Payload weight = float_payload({2}, {3, 4})) {
-  ModelBuilder builder;
-  weight.is_parameter = weight.requires_grad = true;
-  const testing::Sizes sizes = {testing::dynamic("s0"), fixed(2)};
-  const Ref w = builder.parameter("fc.w", std::move(weight));
-  const Ref b = builder.buffer("fc.b", float_payload({2}, {5, 6}));
-  const Ref x = builder.input("x", sizes);
-  const Ref scaled = builder.call("mul", "torch.ops.aten.mul.Tensor", {{"self", x}, {"other", w}}, sizes);
-  return builder.returns({builder.call("add", "torch.ops.aten.add.Tensor", {{"self", scaled}, {"other", b}}, sizes)});
-}
-
-// A model that only holds tensors: its weights by name, all parameters.
-Model holder(const std::vector<std::pair<std::string, Payload>>& weights) {
-  ModelBuilder builder;
-  const Ref x = builder.input("x", {fixed(1)});
-  for (const auto& [name, payload] : weights) {
-    Payload parameter = payload;
-    parameter.is_parameter = true;
-    builder.parameter(name, std::move(parameter));
-  }
-  return builder.returns({x});
-}
 
 Model through_archive(const Model& model) {
   const Result<std::vector<std::byte>> bytes = bytes_of(model);
@@ -365,42 +343,6 @@ TEST(GoldenArchive, MinusInfinityAndAFixedSizeComeThrough) {
   }
   EXPECT_TRUE(found);
   EXPECT_THAT(model.train.outputs, ::testing::Contains(Argument(std::int64_t{5})));
-}
-
-TEST(Merge, TheEvalGraphOfTheSecondRunsOnTheWeightsOfTheFirst) {
-  Model eval = affine(float_payload({2}, {0, 0}));
-  eval.eval.nodes.back().target = "torch.ops.aten.sub.Tensor";
-  const Result<Model> merged = merge_captures(affine(), eval);
-  ASSERT_TRUE(merged.ok()) << merged.status();
-  EXPECT_EQ(merged->train.nodes.back().target, "torch.ops.aten.add.Tensor");
-  EXPECT_EQ(merged->eval.nodes.back().target, "torch.ops.aten.sub.Tensor");
-  EXPECT_EQ(testing::elements(weight(*merged, "fc.w")), testing::elements(float_payload({2}, {3, 4})));
-}
-
-TEST(Merge, CapturesOfDifferentModulesAreRefusedByTheWeightThatDiffers) {
-  const Status status = merge_captures(affine(), holder({{"fc.v", float_payload({2}, {1, 2})}})).status();
-  EXPECT_EQ(status.code(), Code::kInvalid);
-  EXPECT_THAT(status.message(), HasSubstr("\"fc.v\" differs between training and eval"));
-}
-
-Model with_constant(std::vector<float> values) {
-  ModelBuilder builder;
-  const auto size = static_cast<std::int64_t>(values.size());
-  const Ref c = builder.constant("lifted_0", float_payload({size}, std::move(values)));
-  return builder.returns({c});
-}
-
-TEST(Merge, AConstantOfTheSameNameButOtherContentsGetsANameOfItsOwn) {
-  const Result<Model> merged = merge_captures(with_constant({1}), with_constant({2}));
-  ASSERT_TRUE(merged.ok()) << merged.status();
-  ASSERT_EQ(merged->constants.size(), 2U);
-  EXPECT_EQ(merged->train.inputs[0].target, "lifted_0");
-  EXPECT_EQ(merged->eval.inputs[0].target, "eval_lifted_0");
-}
-
-TEST(Merge, AConstantOfTheSameContentsIsKeptOnce) {
-  EXPECT_EQ(merge_captures(with_constant({1}), with_constant({1})).value().constants.size(), 1U);
-  EXPECT_EQ(merge_captures(with_constant({}), with_constant({})).value().constants.size(), 1U);
 }
 
 }  // namespace

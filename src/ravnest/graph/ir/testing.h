@@ -220,4 +220,28 @@ inline bool same_elements(const NamedPayloads& a, const NamedPayloads& b) {
   return true;
 }
 
+// y = x * w + b, over a batch of any size.
+inline Model affine(Payload weight = float_payload({2}, {3, 4})) {
+  ModelBuilder builder;
+  weight.is_parameter = weight.requires_grad = true;
+  const Sizes sizes = {dynamic("s0"), fixed(2)};
+  const Ref w = builder.parameter("fc.w", std::move(weight));
+  const Ref b = builder.buffer("fc.b", float_payload({2}, {5, 6}));
+  const Ref x = builder.input("x", sizes);
+  const Ref scaled = builder.call("mul", "torch.ops.aten.mul.Tensor", {{"self", x}, {"other", w}}, sizes);
+  return builder.returns({builder.call("add", "torch.ops.aten.add.Tensor", {{"self", scaled}, {"other", b}}, sizes)});
+}
+
+// A model that only holds tensors: its weights by name, all parameters.
+inline Model holder(const std::vector<std::pair<std::string, Payload>>& weights) {
+  ModelBuilder builder;
+  const Ref x = builder.input("x", {fixed(1)});
+  for (const auto& [name, payload] : weights) {
+    Payload parameter = payload;
+    parameter.is_parameter = true;
+    builder.parameter(name, std::move(parameter));
+  }
+  return builder.returns({x});
+}
+
 }  // namespace ravnest::ir::testing

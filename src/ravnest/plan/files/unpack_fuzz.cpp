@@ -1,16 +1,9 @@
 // Any bytes as a node's package: read or refused; what is read has only paths that may be written and comes through our
 // writer unchanged.
-//
-// Checksums and digests stand before everything, so bytes changed at random would end there. The mutator takes the
-// archive apart, changes the manifest or a file, and puts it together with checksums that are right; mostly the digests
-// of the manifest too.
+// The mutator makes not only the checksums right but mostly the manifest's digests too.
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <iostream>
 
-#include "ravnest/base/json.h"
-#include "ravnest/graph/ir/fuzz_json.h"
+#include "ravnest/graph/ir/fuzz_zip.h"
 #include "ravnest/plan/files/identity.h"
 #include "ravnest/plan/files/package.h"
 #include "ravnest/plan/files/sha256.h"
@@ -20,21 +13,10 @@ namespace {
 using namespace ravnest;
 using namespace ravnest::plan;
 using ir::fuzzing::below;
+using ir::fuzzing::into;
 using ir::fuzzing::Random;
-using Records = std::vector<std::pair<std::string, std::string>>;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::cerr << "does not hold: " << what << "\n";
-  std::abort();
-}
-
-ir::ZipWriter::Sink into(ByteWriter& out) {
-  return [&out](ByteSpan part) {
-    out.bytes(part);
-    return Status();
-  };
-}
+using ir::fuzzing::Records;
+using ir::fuzzing::require;
 
 // Said anew, and more simply than the reader says it.
 bool may_be_written(const std::string& path, const std::string& node) {
@@ -86,51 +68,21 @@ void correct(Records& records) {
   *text = manifest->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string changed(const std::string& contents, Random& random) {
-  const Result<nlohmann::json> document = parse_json(contents, "record");
-  if (!document.ok() || random() % 8 == 0) return ir::fuzzing::mutated_bytes(contents);
-  return ir::fuzzing::mutated_json(*document, random);
-}
-
-std::vector<std::byte> changed_archive(ByteSpan bytes, Random& random) {
-  const Result<ir::ZipReader> zip = ir::ZipReader::open(bytes);
-  if (!zip.ok() || zip->names().empty()) return {};
-  Records records;
-  for (const std::string& name : zip->names()) {
-    const Result<ByteSpan> record = zip->record(name);
-    if (record.ok()) records.emplace_back(name, as_string_view(*record));
-  }
-  if (records.empty()) return {};
+void change(Records& records, Random& random) {
   auto& [name, contents] = records[below(random, records.size())];
   switch (random() % 8) {
     case 0: name = ir::fuzzing::mutated_bytes(name, 8); break;
     case 1: std::swap(records[below(random, records.size())], records.back()), records.pop_back(); break;
-    default: contents = changed(contents, random);
+    default: contents = ir::fuzzing::changed(contents, random);
   }
   if (random() % 4 != 0) correct(records);
-  ByteWriter out;
-  ir::ZipWriter writer(into(out));
-  for (const auto& [each, body] : records) {
-    if (!writer.add(each, body).ok()) return {};
-  }
-  if (!writer.finish().ok()) return {};
-  return out.take();
 }
 
 }  // namespace
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned int seed) {
-  Random random(seed);
-  if (random() % 4 != 0) {
-    const std::string* other = ir::fuzzing::accepted().instead(random);
-    const auto bytes = changed_archive(other ? as_byte_span(*other) : std::as_bytes(std::span(data, size)), random);
-    if (!bytes.empty() && bytes.size() <= max_size) {
-      std::memcpy(data, bytes.data(), bytes.size());
-      return bytes.size();
-    }
-  }
-  return LLVMFuzzerMutate(data, size, max_size);
+  return ir::fuzzing::mutate_archive(data, size, max_size, seed, change);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
