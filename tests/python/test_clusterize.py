@@ -236,7 +236,7 @@ def test_a_bad_balance_is_a_value_error(folder):
 @pytest.mark.parametrize("option", [{"average_every": 0}, {"optimizer_state": -1.0}, {"min_cluster_size": 0}])
 def test_a_bad_number_is_a_value_error(option, archive, tmp_path):
     write_pool(tmp_path, [{"ram": 8, "bandwidth": 10}] * 3)
-    with pytest.raises(ValueError, match="must be at least 1|cannot be -1"):
+    with pytest.raises(ValueError, match=r"must be at least 1|cannot be -1"):
         plan_archive(archive(DIGITS), tmp_path, **option)
 
 
