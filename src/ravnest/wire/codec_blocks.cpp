@@ -61,6 +61,7 @@ struct Meaning {
 };
 
 int signed_nibble(unsigned nibble) { return static_cast<int>(nibble ^ 8U) - 8; }
+int signed_byte(std::byte byte) { return (std::to_integer<int>(byte) ^ 128) - 128; }
 
 template <void (*kEncodeBlock)(std::span<const float>, std::byte*)>
 void encode_blocks(std::span<const float> values, std::byte* bytes, std::size_t block, std::size_t encoded_block) {
@@ -117,7 +118,7 @@ bool decode_int8_block(const std::byte* bytes, std::span<float> values) {
   const Meaning meaning = Meaning::of(signed_scale, kInt8Top);
   if (!meaning.sound()) return false;
   for (float& value : values) {
-    const int code = static_cast<std::int8_t>(*bytes++);
+    const int code = signed_byte(*bytes++);
     if (!meaning.has(code)) return false;
     value = meaning.value(code);
   }

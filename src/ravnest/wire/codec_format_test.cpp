@@ -24,8 +24,8 @@ std::vector<int> encoded(const char* name, const std::vector<float>& values) {
   return numbers;
 }
 
-// By every kernel, padded to `elements` with `rest` in case a kernel only takes whole blocks itself.
-Code decoded_code(CodecKind kind, std::vector<int> numbers, std::size_t elements) {
+// What every kernel says.
+Code decoded_code(CodecKind kind, const std::vector<int>& numbers, std::size_t elements) {
   std::vector<std::byte> bytes;
   for (const int number : numbers) bytes.push_back(static_cast<std::byte>(number));
   std::vector<float> values(elements);

@@ -22,7 +22,7 @@ inline std::uint16_t to_fp16(float value) {
   std::uint32_t half = 0;
   if (magnitude > kInfinityBits) {
     half = 0x7E00 | ((magnitude >> 13) & 0x3FF);
-  } else if (magnitude >= 0x477FF000) {  // 65520, half way from the largest number to what would come next
+  } else if (magnitude >= 0x47800000) {  // 65536; from 65520 on, rounding below arrives at infinity by itself
     half = 0x7C00;
   } else if (magnitude >= 0x38800000) {  // 2^-14, the smallest normal number: only the exponent's offset changes
     half = (magnitude - 0x38000000 + 0xFFF + ((magnitude >> 13) & 1)) >> 13;

@@ -45,6 +45,14 @@ inline std::vector<CodecSample> finite_samples() {
       [&] { return std::bit_cast<float>(static_cast<std::uint32_t>(0x7F7FFFFF - random() % 64)); });
   add("the largest", 130, [&] { return random() % 2 == 0 ? largest : -largest; });
   add("half way between codes", 512, [&] { return static_cast<float>(random() % 255) - 127 + 0.5F; });
+  // What only ties decide, and their neighbours, for fp16 and for bf16.
+  for (const std::uint32_t tie : {0x1000U, 0x8000U}) {
+    add("half way between halves", 8192, [&, tie] {
+      const auto bits = std::bit_cast<std::uint32_t>(normal(random)) & ~(2 * tie - 1);
+      return std::bit_cast<float>(static_cast<std::uint32_t>(bits + tie + random() % 3 - 1));
+    });
+  }
+  add("around the largest half", 512, [&] { return 65504 + static_cast<float>(random() % 64) / 2; });
   add("one outlier", 256, [&, i = 0]() mutable { return i++ % 128 == 5 ? 1e30F : normal(random); });
   add("wide", 1024, [&] { return normal(random) * std::exp(8 * normal(random)); });
   return samples;

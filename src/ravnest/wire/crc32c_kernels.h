@@ -3,7 +3,6 @@
 // A kernel works on the running value between two bytes, which is the complement of the sum that crc32c returns.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -22,10 +21,10 @@ std::vector<Crc32cKernel> crc32c_kernels();
 std::uint32_t extend_crc32c_portable(const std::byte* from, std::size_t size, std::uint32_t state);
 
 // x^n modulo the polynomial, its coefficients from bit 31 (x^0) to bit 0 (x^31) as in all of this CRC.
-constexpr std::uint32_t crc32c_power(int n) {
+constexpr std::uint32_t crc32c_power(std::size_t n) {
   constexpr std::uint32_t kPolynomial = 0x82F63B78;
   std::uint32_t value = 0x80000000;
-  for (int i = 0; i < n; ++i) value = (value >> 1) ^ ((value & 1) != 0 ? kPolynomial : 0);
+  for (std::size_t i = 0; i < n; ++i) value = (value >> 1) ^ ((value & 1) != 0 ? kPolynomial : 0);
   return value;
 }
 

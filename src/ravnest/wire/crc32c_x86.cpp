@@ -28,7 +28,7 @@ std::uint64_t word_at(const std::byte* from) {
 
 // The state moved past `kBytes` zero bytes: multiplied by x^(8 kBytes). Summing the 64 bits of the product multiplies
 // by x^32 more, and the product itself brings one x.
-template <int kBytes>
+template <std::size_t kBytes>
 [[gnu::target("sse4.2,pclmul")]] std::uint64_t past_zeros(std::uint64_t state) {
   static constexpr std::uint32_t kFactor = crc32c_power(8 * kBytes - 33);
   const __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<long long>(state)),
@@ -37,14 +37,14 @@ template <int kBytes>
 }
 
 // Takes three neighbouring parts of `kPart` bytes at a time, for as long as there are.
-template <int kPart>
+template <std::size_t kPart>
 [[gnu::target("sse4.2,pclmul")]] std::uint32_t extend_in_threes(const std::byte*& from, std::size_t& size,
                                                                 std::uint32_t state) {
   for (; size >= 3 * kPart; from += 3 * kPart, size -= 3 * kPart) {
     std::uint64_t first = state;
     std::uint64_t second = 0;
     std::uint64_t third = 0;
-    for (int at = 0; at < kPart; at += 8) {
+    for (std::size_t at = 0; at < kPart; at += 8) {
       first = _mm_crc32_u64(first, word_at(from + at));
       second = _mm_crc32_u64(second, word_at(from + kPart + at));
       third = _mm_crc32_u64(third, word_at(from + 2 * kPart + at));
@@ -56,11 +56,13 @@ template <int kPart>
 
 // Folding by `kBytes` takes 128 bits to 128 bits that have the same remainder `kBytes` further on: the half that comes
 // first in memory is multiplied by x^(8 kBytes + 64), the other by x^(8 kBytes).
-template <int kBytes>
+template <std::size_t kBytes>
 [[gnu::target("avx512f")]] __m512i fold_factors() {
-  static constexpr auto kFirst = static_cast<long long>(std::uint64_t{crc32c_power(8 * kBytes + 63)} << 32);
-  static constexpr auto kSecond = static_cast<long long>(std::uint64_t{crc32c_power(8 * kBytes - 1)} << 32);
-  return _mm512_set4_epi64(kSecond, kFirst, kSecond, kFirst);
+  static constexpr std::uint64_t kFirst = crc32c_power(8 * kBytes + 63);
+  static constexpr std::uint64_t kSecond = crc32c_power(8 * kBytes - 1);
+  const auto first = static_cast<std::int64_t>(kFirst << 32);
+  const auto second = static_cast<std::int64_t>(kSecond << 32);
+  return _mm512_set4_epi64(second, first, second, first);
 }
 
 [[gnu::target("avx512f,vpclmulqdq"), gnu::always_inline]] inline __m512i fold(__m512i sum, __m512i factors,
