@@ -2,10 +2,12 @@
 //
 // For tests and benchmarks. One thread of its own carries all connections, many hundreds of them. What it holds is
 // bounded: a receiver that does not read makes the sender wait. The end of a stream is passed on as such, each
-// direction on its own, and a reset as a reset, both after the delay and behind the bytes before them. It cannot lose
-// or reorder packets: TCP hides that from programs, which see only delay, rate and lost connections. The handshake with
-// the relay is not delayed either: a client's connect returns at once, even where the server is down. All functions may
-// be called from any thread; each returns when what it says has been done.
+// direction on its own, and a reset as a reset, both after the delay and behind the bytes before them.
+//
+// It cannot lose or reorder packets: TCP hides that from programs, which see only delay, rate and lost connections.
+// The handshake with the relay is not delayed: a client's connect returns at once, even where the server is down.
+//
+// All functions may be called from any thread; each returns when what it says has been done.
 #pragma once
 
 #include <memory>
