@@ -1,0 +1,53 @@
+// Links of a known rate and delay are measured as such.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <utility>
+
+#include "ravnest/machine/link_client.h"
+#include "ravnest/machine/link_testing.h"
+#include "relay/relay.h"
+
+namespace ravnest {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+relay::Relay relayed(const RunningServer& server, const relay::Direction& up, const relay::Direction& down) {
+  auto opened = relay::Relay::open({"127.0.0.1", 0}, server.address(), {.up = up, .down = down});
+  EXPECT_TRUE(opened.ok()) << opened.status();
+  return *std::move(opened);
+}
+
+TEST(LinkOverRelay, RateOfEachDirectionIsRecognisedWithinTwentyPercentAndTheLowerOneCounts) {
+  RunningServer server({"127.0.0.1"});
+  const auto relay = relayed(server, {.mbps = 16}, {.mbps = 8});
+  const auto measured = measure_link(relay.address(), {5, milliseconds(1500), seconds(40)});
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_NEAR(measured->up_mbps, 16, 3.2);
+  EXPECT_NEAR(measured->down_mbps, 8, 1.6);
+  EXPECT_EQ(measured->bandwidth_mbps(), measured->down_mbps);
+}
+
+TEST(LinkOverRelay, SlowDirectionUpIsRecognisedToo) {
+  RunningServer server({"127.0.0.1"});
+  const auto relay = relayed(server, {.mbps = 4}, {.mbps = 20});
+  const auto measured = measure_link(relay.address(), {5, milliseconds(1500), seconds(40)});
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_NEAR(measured->up_mbps, 4, 0.8);
+  EXPECT_NEAR(measured->down_mbps, 20, 4);
+  EXPECT_EQ(measured->bandwidth_mbps(), measured->up_mbps);
+}
+
+TEST(LinkOverRelay, LatencyIsHalfOfTheRoundTripThatTheDelaysMake) {
+  RunningServer server({"127.0.0.1"});
+  const auto relay = relayed(server, {.delay = milliseconds(30)}, {.delay = milliseconds(10)});
+  const auto measured = measure_link(relay.address(), {9, milliseconds(500), seconds(40)});
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_GE(measured->latency_ms, 20);
+  EXPECT_LT(measured->latency_ms, 40);
+}
+
+}  // namespace
+}  // namespace ravnest
