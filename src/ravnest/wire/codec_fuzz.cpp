@@ -1,5 +1,5 @@
-// Any bytes: decoding answers, and what is decoded can be encoded again within the bounds. Any floats: encoding
-// succeeds and what comes back is finite where it was, not finite where it was not, and the same by every kernel.
+// Any bytes: decoding answers, the same by every kernel. Any floats: every kernel encodes them to the same bytes, and
+// what comes back is within the bounds of codec.h and not finite where it was not.
 //
 // The first byte is the kind, the second the share that top-k keeps, the next two a number of elements.
 #include <algorithm>
@@ -37,6 +37,28 @@ void decode_by_all(CodecKind kind, ByteSpan bytes, std::size_t elements) {
   }
 }
 
+double largest_of_block(std::span<const float> values, std::size_t index, std::size_t size) {
+  const std::size_t start = index / size * size;
+  double largest = 0;
+  for (const float value : values.subspan(start, std::min(size, values.size() - start))) {
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(static_cast<double>(value)));
+  }
+  return largest;
+}
+
+// For a finite number, whatever is beside it.
+double bound(CodecKind kind, std::span<const float> values, std::size_t index) {
+  const double magnitude = std::fabs(static_cast<double>(values[index]));
+  constexpr double kArithmetic = 1 + 0x1p-14;
+  switch (kind) {
+    case CodecKind::kFp16: return magnitude < 65520 ? std::max(magnitude * 0x1p-11, 0x1p-25) : HUGE_VAL;
+    case CodecKind::kBf16: return magnitude < 0x1.FFp127 ? std::max(magnitude * 0x1p-8, 0x1p-134) : HUGE_VAL;
+    case CodecKind::kInt8: return largest_of_block(values, index, 128) / 252 * kArithmetic + 0x1p-150;
+    case CodecKind::kInt4: return largest_of_block(values, index, 32) / 12 * kArithmetic + 0x1p-134;
+    default: return 0;
+  }
+}
+
 void there_and_back(const Codec& codec, std::span<const float> values) {
   std::vector<std::byte> first;
   for (const CodecKernels& kernels : codec_kernels()) {
@@ -49,20 +71,11 @@ void there_and_back(const Codec& codec, std::span<const float> values) {
   require(decode(codec.kind, first, back).ok());
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (codec.kind == CodecKind::kTopK) {
-      require(back[i] == 0 || std::memcmp(&back[i], &values[i], sizeof(float)) == 0);
-    } else if (std::isnan(values[i])) {
-      require(std::isnan(back[i]));
-    } else if (std::isinf(values[i])) {
-      require(back[i] == values[i]);
-    } else if (codec.kind == CodecKind::kInt8 || codec.kind == CodecKind::kInt4) {
-      const std::size_t size = codec.kind == CodecKind::kInt8 ? 128 : 32;
-      const std::size_t start = i / size * size;
-      double largest = 0;
-      for (const float value : values.subspan(start, std::min(size, values.size() - start))) {
-        if (std::isfinite(value)) largest = std::max(largest, std::fabs(static_cast<double>(value)));
-      }
-      const double steps = codec.kind == CodecKind::kInt8 ? 252 : 12;
-      require(std::fabs(static_cast<double>(back[i]) - values[i]) <= largest / steps * (1 + 0x1p-14) + 0x1p-134);
+      require(back[i] == 0 || same_bits(std::span(back).subspan(i, 1), values.subspan(i, 1)));
+    } else if (std::isfinite(values[i])) {
+      require(std::fabs(static_cast<double>(back[i]) - values[i]) <= bound(codec.kind, values, i));
+    } else {
+      require(std::isnan(values[i]) ? std::isnan(back[i]) : back[i] == values[i]);
     }
   }
 }
