@@ -91,7 +91,11 @@ class ByteWriter {
   void u32(std::uint32_t value) { append(value); }
   void u64(std::uint64_t value) { append(value); }
   // Copies; `data` must not lie in this writer's own buffer.
-  void bytes(ByteSpan data) { buffer_.insert(buffer_.end(), data.begin(), data.end()); }
+  void bytes(ByteSpan data) {
+    const std::size_t end = size();
+    buffer_.resize(end + data.size());
+    if (!data.empty()) std::memcpy(buffer_.data() + end, data.data(), data.size());
+  }
   void string(std::string_view value) { bytes(as_byte_span(value)); }
 
   // Writes over bytes that are already there, such as a length known only at the end; kInvalid outside of them.

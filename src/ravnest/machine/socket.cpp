@@ -19,25 +19,9 @@ namespace ravnest {
 namespace {
 
 constexpr int kUnsentBytes = 256 << 10;
-constexpr int kBacklog = 16;
+constexpr int kBacklog = 128;
 
 std::string reason(int error) { return std::generic_category().message(error); }
-
-// Until `events` are there, the time is over, or the stop descriptor is readable.
-Status wait_for(int descriptor, short events, const Wait& wait) {
-  std::array<pollfd, 2> watched{{{descriptor, events, 0}, {wait.stop, POLLIN, 0}}};  // poll passes over -1
-  for (;;) {
-    const auto left = std::max(wait.deadline - SystemClock().now(), Duration::zero());
-    const timespec timeout{static_cast<std::time_t>(left.count() / 1'000'000'000),
-                           static_cast<long>(left.count() % 1'000'000'000)};
-    const int ready = ::ppoll(watched.data(), watched.size(), &timeout, nullptr);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0) return unavailable("poll failed: ", reason(errno));
-    if (watched[1].revents != 0) return cancelled("asked to stop");
-    if (watched[0].revents != 0) return {};
-    if (ready == 0) return deadline("no answer in time");
-  }
-}
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
@@ -63,13 +47,14 @@ Result<Addresses> resolve(const std::string& host, std::uint16_t port, int flags
   return Addresses(found, &::freeaddrinfo);
 }
 
-Status connect_one(const Socket& socket, const addrinfo& to, const Wait& wait) {
-  if (::connect(socket.descriptor(), to.ai_addr, to.ai_addrlen) == 0) return {};
-  if (errno != EINPROGRESS) return unavailable(reason(errno));
-  if (Status ready = wait_for(socket.descriptor(), POLLOUT, wait); !ready.ok()) return ready;
-  int error = 0;
-  socklen_t size = sizeof error;
-  ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size);
+Status connect_one(const Socket& socket, const addrinfo& to, const Wait& wait, int& error) {
+  error = ::connect(socket.descriptor(), to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    error = 0;
+    if (Status ready = wait_for(socket.descriptor(), POLLOUT, wait); !ready.ok()) return ready;
+    socklen_t size = sizeof error;
+    ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size);
+  }
   return error == 0 ? Status() : unavailable(reason(error));
 }
 
@@ -127,6 +112,21 @@ std::string written(const sockaddr* address, socklen_t size) {
 
 }  // namespace
 
+Status wait_for(int descriptor, short events, const Wait& wait) {
+  std::array<pollfd, 2> watched{{{descriptor, events, 0}, {wait.stop, POLLIN, 0}}};  // poll passes over -1
+  for (;;) {
+    const auto left = std::max(wait.deadline - SystemClock().now(), Duration::zero());
+    const timespec timeout{static_cast<std::time_t>(left.count() / 1'000'000'000),
+                           static_cast<long>(left.count() % 1'000'000'000)};
+    const int ready = ::ppoll(watched.data(), watched.size(), &timeout, nullptr);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return unavailable("poll failed: ", reason(errno));
+    if (watched[1].revents != 0) return cancelled("asked to stop");
+    if (watched[0].revents != 0) return {};
+    if (ready == 0) return deadline("no answer in time");
+  }
+}
+
 Socket::Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 Socket& Socket::operator=(Socket&& other) noexcept {
@@ -138,13 +138,15 @@ Socket::~Socket() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-Result<Socket> Socket::connect(const Address& to, const Wait& wait) {
+Result<Socket> Socket::connect(const Address& to, const Wait& wait, int* system_error) {
+  int error = 0;
   const auto found = resolve(to.host, to.port, 0);
   if (!found.ok()) return found.status();
   Status last = unavailable("no address");
   for (const addrinfo* at = found->get(); at != nullptr; at = at->ai_next) {
     Socket socket(open_socket(at->ai_family));
-    last = socket.descriptor() < 0 ? unavailable(reason(errno)) : connect_one(socket, *at, wait);
+    last = socket.descriptor() < 0 ? unavailable(reason(errno)) : connect_one(socket, *at, wait, error);
+    if (system_error != nullptr) *system_error = error;
     if (last.ok()) {
       set_options(socket.descriptor());
       return socket;

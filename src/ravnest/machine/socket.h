@@ -24,10 +24,14 @@ struct Wait {
   static Wait of(Duration length, int stop = -1) { return {SystemClock().now() + length, stop}; }
 };
 
+// Until `events` (of poll) are there on the descriptor; kDeadline or kCancelled as in all waits.
+Status wait_for(int descriptor, short events, const Wait& wait);
+
 class Socket {
  public:
   // Resolves the host and tries its addresses in turn. Asking for the name is up to the system and is not cut short.
-  static Result<Socket> connect(const Address& to, const Wait& wait);
+  // `system_error` is told the system's number for a failure to connect, such as ECONNREFUSED.
+  static Result<Socket> connect(const Address& to, const Wait& wait, int* system_error = nullptr);
   // Takes a connected descriptor over.
   explicit Socket(int descriptor) noexcept : descriptor_(descriptor) {}
   Socket(Socket&& other) noexcept;
@@ -59,6 +63,7 @@ class Listener {
   static Result<Listener> open(const std::string& host, std::uint16_t port);
 
   std::uint16_t port() const { return port_; }
+  int descriptor() const { return socket_.descriptor(); }
   Result<Socket> accept(const Wait& wait);
 
  private:

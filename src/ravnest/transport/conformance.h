@@ -1,0 +1,37 @@
+// What every transport must do: one suite, run over each of them.
+//
+// A transport takes part by a Harness that opens endpoints and disturbs what is between them. To add a transport, write
+// its harness and list it in harnesses.cpp.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ravnest/transport/endpoint.h"
+#include "ravnest/transport/session.h"
+
+namespace ravnest::transport {
+
+class Harness {
+ public:
+  virtual ~Harness() = default;
+
+  // Every name that a test uses is one of "a", "b", "c".
+  virtual std::unique_ptr<Endpoint> open(const std::string& name, std::vector<std::string> peers,
+                                         SessionOptions options) = 0;
+  // Breaks the connection between the two.
+  virtual void cut(const std::string& a, const std::string& b) = 0;
+  // While parted, nothing is carried between the two and neither is told.
+  virtual void set_parted(const std::string& a, const std::string& b, bool parted) = 0;
+};
+
+struct HarnessKind {
+  std::string name;
+  std::function<std::unique_ptr<Harness>()> make;
+};
+
+std::vector<HarnessKind> all_harnesses();
+
+}  // namespace ravnest::transport

@@ -1,0 +1,134 @@
+// The sessions of an endpoint behind one lock: what all transports have in common.
+//
+// An application's threads send and receive on one side; on the other a carrier (one thread at a time, and the same
+// order of calls as on its connection) moves frames and reports connections. The switchboard keeps the peers' states,
+// the queue of events and the waiting threads. Completions are called without the lock held, by `settle`, which a
+// carrier calls after it has told the switchboard something.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "ravnest/base/clock.h"
+#include "ravnest/base/status.h"
+#include "ravnest/transport/endpoint.h"
+#include "ravnest/transport/session.h"
+
+namespace ravnest::transport {
+
+struct SwitchboardOptions {
+  std::string name;
+  std::vector<std::string> peers;
+  SessionOptions session;
+  // A number that this node never gave before, in this process or an earlier one; not 0.
+  std::function<std::uint64_t()> new_session_id;
+};
+
+class Switchboard {
+ public:
+  // `clock` outlives it. `wake` is called, without the lock, when a peer has new frames to send.
+  Switchboard(SwitchboardOptions options, const Clock& clock, std::function<void(const std::string& peer)> wake);
+
+  // -- for the application, as in endpoint.h
+  const std::string& name() const { return options_.name; }
+  Status send(const std::string& peer, wire::Message message, Priority priority, Completion done, TimePoint deadline);
+  Result<Event> receive(TimePoint deadline);
+  Result<PeerStatistics> statistics(const std::string& peer) const;
+  // No more messages are taken from here on.
+  void stop_sending();
+  // Until all accepted messages are acknowledged, or can't be any more.
+  Status wait_until_drained(TimePoint deadline);
+  // Ends everything: waiting calls, open messages, events. No Completion is called after it returns.
+  void shut(const Status& status);
+
+  // -- for the carrier
+  bool knows(const std::string& peer) const;
+  // What this end says first on a new connection to the peer; the carrier fills in the rest.
+  void describe(const std::string& peer, wire::Hello& hello) const;
+  // A connection to the peer is ready, and the peer's hello came. Reports a session that this ends.
+  Status linked(const std::string& peer, const wire::Hello& hello);
+  // The connection is gone.
+  void unlinked(const std::string& peer, std::string_view reason);
+  // Why there is no connection yet or any more, for those who wait.
+  void note(const std::string& peer, std::string reason);
+  // The peer said that it ends.
+  void left(const std::string& peer, std::string_view reason);
+  // The session can not go on: what came makes no sense, or the peer must not talk to us.
+  void give_up(const std::string& peer, std::string_view reason);
+  bool is_linked(const std::string& peer) const;
+  // Whether nothing was heard on the peer's connection for long enough to prefer another one.
+  bool is_quiet(const std::string& peer) const;
+
+  std::optional<Frame> next_frame(const std::string& peer);
+  void heard(const std::string& peer);
+  Result<std::span<std::byte>> receive_into(const std::string& peer, std::size_t lane, const wire::Chunk& chunk,
+                                            std::size_t size);
+  Status chunk_received(const std::string& peer, std::size_t lane, std::size_t size);
+  Status message_received(const std::string& peer, std::size_t lane, const wire::Chunk& chunk, wire::Message message);
+  Status acknowledged(const std::string& peer, std::size_t lane, const wire::Acknowledge& acknowledge);
+  void beat(const std::string& peer, const wire::Heartbeat& heartbeat);
+  void count_bytes(const std::string& peer, std::uint64_t sent, std::uint64_t received);
+
+  // Judges all peers by the time; tells which connections are to be given up.
+  std::vector<std::string> look();
+  TimePoint next_deadline() const;
+  // Calls what is due to be called. Never with a lock held by the caller that a Completion could want.
+  void settle();
+
+ private:
+  struct Peer {
+    std::unique_ptr<Session> session;
+    std::uint64_t serial = 0;  // of the session, counted here
+    PeerState state = PeerState::kWaiting;
+    std::string reason;
+    PeerStatistics past;  // of earlier sessions, and what is counted per peer
+  };
+  struct Queued {
+    std::string peer;
+    std::uint64_t serial = 0;  // of the session that the message came by
+    std::size_t lane = 0;
+    std::uint64_t weight = 0;
+    std::variant<wire::Message, PeerChange> what;
+  };
+
+  Peer* find(const std::string& peer);
+  const Peer* find(const std::string& peer) const;
+  std::unique_ptr<Session> new_session(std::uint64_t id);
+  // Moves what the session has finished and received to where it is waited for.
+  void collect(const std::string& name, Peer& peer);
+  void change(const std::string& name, Peer& peer, PeerState state, std::string reason);
+  void announce(const std::string& name, const Peer& peer);
+  // Ends the session and begins another one, under the number `id`.
+  void begin_anew(const std::string& name, Peer& peer, std::uint64_t id, const Status& why);
+  void end(const std::string& name, PeerState state, std::string_view reason);
+  Status gone(const std::string& name, const Peer& peer) const;
+
+  const SwitchboardOptions options_;
+  const Clock& clock_;
+  const std::function<void(const std::string&)> wake_;
+  BufferPool pool_;
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::condition_variable progressed_;  // room in a queue, or something acknowledged
+  std::map<std::string, Peer, std::less<>> peers_;
+  std::deque<Queued> events_;
+  std::vector<Finished> finished_;
+  std::optional<std::thread::id> settling_;
+  std::condition_variable settled_;
+  bool sending_ = true;
+  std::optional<Status> shut_;
+};
+
+}  // namespace ravnest::transport

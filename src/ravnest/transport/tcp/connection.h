@@ -1,0 +1,41 @@
+// One connection of an endpoint, from the first byte to the last.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ravnest/base/clock.h"
+#include "ravnest/transport/tcp/frame_reader.h"
+#include "ravnest/transport/tcp/frame_writer.h"
+#include "ravnest/transport/tcp/stream.h"
+
+namespace ravnest::transport::tcp {
+
+enum class Phase : unsigned char {
+  kHandshake,  // TLS is being set up
+  kGreeting,   // waiting for the other side's hello
+  kOpen,       // frames go both ways
+  kProbe,      // answers questions, without a session
+  kClosing,    // the last words are being sent
+};
+
+struct Connection {
+  Connection(std::uint64_t id_, Stream stream_, Side side_, TimePoint deadline_)
+      : id(id_), stream(std::move(stream_)), side(side_), deadline(deadline_) {}
+
+  const std::uint64_t id;
+  Stream stream;
+  const Side side;
+  TimePoint deadline;  // of every phase but kOpen
+  Phase phase = Phase::kHandshake;
+  std::string peer;   // known from the start on the dialling side, otherwise from the hello on
+  std::string asker;  // of a probe
+  FrameReader reader;
+  FrameWriter writer;
+  std::uint32_t watched = 0;  // epoll's events
+  bool finished_writing = false;
+  std::uint64_t counted_in = 0;  // bytes that the statistics know
+  std::uint64_t counted_out = 0;
+};
+
+}  // namespace ravnest::transport::tcp

@@ -1,0 +1,197 @@
+#include "ravnest/transport/tcp/contact.h"
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "ravnest/base/printable.h"
+#include "ravnest/transport/greeting.h"
+
+namespace ravnest::transport::tcp {
+namespace {
+
+// OpenSSL writes without asking for silence: a peer that goes away would end the process.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigset_t pipe;
+    ::sigemptyset(&pipe);
+    ::sigaddset(&pipe, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &pipe, &before_);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+  ~NoPipeSignal() {
+    sigset_t pending;
+    sigset_t pipe;
+    ::sigemptyset(&pipe);
+    ::sigaddset(&pipe, SIGPIPE);
+    const timespec now{};
+    if (::sigpending(&pending) == 0 && ::sigismember(&pending, SIGPIPE) == 1 && ::sigismember(&before_, SIGPIPE) == 0) {
+      ::sigtimedwait(&pipe, nullptr, &now);
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t before_{};
+};
+
+Reached failed(Trouble trouble, Status status) { return {trouble, std::move(status), nullptr}; }
+
+Reached not_connected(const Peer& peer, const Status& status, int system_error) {
+  if (status.code() == Code::kInvalid) {
+    return failed(Trouble::kNameUnknown, invalid(status.message(), ": correct the address of ", peer.name,
+                                                 " in the pool file, or this machine's name service"));
+  }
+  if (status.code() == Code::kDeadline) {
+    return failed(Trouble::kSilence, unavailable("nothing at all comes back from ", peer.address,
+                                                 ": a firewall between the two drops what is "
+                                                 "sent, or the machine of ",
+                                                 peer.name, " is off or has another address"));
+  }
+  if (status.code() == Code::kCancelled) return failed(Trouble::kBroken, status);
+  if (system_error == ECONNREFUSED) {
+    return failed(Trouble::kNothingListens, unavailable("nothing listens at ", peer.address, ": start ", peer.name,
+                                                        " there, or run `ravnest doctor` there meanwhile"));
+  }
+  if (system_error == EHOSTUNREACH || system_error == ENETUNREACH) {
+    return failed(Trouble::kNoRoute, unavailable("there is no way from here to ", peer.address,
+                                                 ": check the address, and that both are in one network"));
+  }
+  return failed(system_error == 0 ? Trouble::kNameUnknown : Trouble::kNoRoute, status);
+}
+
+Reached not_greeted(const Peer& peer, const Status& status) {
+  switch (status.code()) {
+    case Code::kDeadline:
+      return failed(Trouble::kSilence, unavailable(peer.address,
+                                                   " takes the connection and then says nothing: another "
+                                                   "program, a firewall in between, or a machine that is overloaded"));
+    case Code::kCorrupt:
+      return failed(Trouble::kNotANode,
+                    invalid("what is at ", peer.address, " is not a ravnest node: ", status.message()));
+    case Code::kUnsupported: return failed(Trouble::kVersion, invalid(peer.name, ": ", status.message()));
+    default: return failed(Trouble::kBroken, status.with_context(text(peer.name, " at ", peer.address)));
+  }
+}
+
+}  // namespace
+
+Status Contact::flush(const Wait& wait) {
+  const NoPipeSignal guard;
+  for (;;) {
+    const auto flushed = writer_.flush(stream_);
+    if (!flushed.ok()) return flushed.status();
+    if (*flushed) return {};
+    if (Status ready = stream_.wait(wait); !ready.ok()) return ready;
+  }
+}
+
+Status Contact::next_frame(wire::FrameKind kind, const Wait& wait) {
+  const NoPipeSignal guard;
+  for (;;) {
+    const auto step = reader_.next(stream_);
+    if (!step.ok()) return step.status();
+    if (*step == FrameReader::Step::kNothing) {
+      if (Status ready = stream_.wait(wait); !ready.ok()) return ready;
+      continue;
+    }
+    if (*step != FrameReader::Step::kFrame) return corrupt("a message came where none was asked for");
+    if (reader_.header().kind == kind) return {};
+    if (reader_.header().kind != wire::FrameKind::kGoodbye) return corrupt("an answer is of the wrong kind");
+    const auto goodbye = wire::decode_goodbye(reader_.body());
+    return goodbye.ok() ? cancelled(printable(goodbye->reason)) : goodbye.status();
+  }
+}
+
+Status Contact::post(wire::Probe probe, const wire::Slice& data, const Wait& wait) {
+  writer_.add(wire::FrameKind::kProbe, 0, wire::encode(probe), {data});
+  return flush(wait);
+}
+
+Result<wire::ProbeAnswer> Contact::next_answer(const Wait& wait) {
+  if (Status came = next_frame(wire::FrameKind::kProbeAnswer, wait); !came.ok()) return came;
+  return wire::decode_probe_answer(reader_.body());
+}
+
+Result<wire::ProbeAnswer> Contact::ask(wire::Probe probe, const wire::Slice& data, const Wait& wait) {
+  if (Status posted = post(probe, data, wait); !posted.ok()) return posted;
+  return next_answer(wait);
+}
+
+// The steps to an open contact.
+struct Reaching {
+  const Caller& caller;
+  const Peer& peer;
+  const Wait& wait;
+
+  Status shake_hands(Stream& stream) const {
+    const NoPipeSignal guard;
+    for (;;) {
+      const auto done = stream.handshake();
+      if (!done.ok()) return done.status();
+      if (*done) return {};
+      if (Status ready = stream.wait(wait); !ready.ok()) return ready;
+    }
+  }
+
+  Status greet(Contact& contact) const {
+    wire::Hello hello;
+    hello.software = caller.software;
+    hello.plan = caller.plan;
+    hello.from = caller.name;
+    hello.to = peer.name;
+    hello.purpose = wire::Purpose::kProbe;
+    contact.writer_.add(wire::FrameKind::kHello, 0, wire::encode(hello));
+    if (Status sent = contact.flush(wait); !sent.ok()) return sent;
+    if (Status came = contact.next_frame(wire::FrameKind::kHello, wait); !came.ok()) return came;
+    auto answer = wire::decode_hello(contact.reader_.body());
+    if (!answer.ok()) return answer.status();
+    contact.hello_ = std::move(answer).value();
+    return {};
+  }
+
+  Reached reach() const {
+    int system_error = 0;
+    auto socket = Socket::connect(dialled(peer.address), wait, &system_error);
+    if (!socket.ok()) return not_connected(peer, socket.status(), system_error);
+    auto stream = Stream::over(std::move(socket).value(), caller.tls ? &*caller.tls : nullptr, Side::kDialled);
+    if (!stream.ok()) return failed(Trouble::kBroken, stream.status());
+    if (Status shaken = shake_hands(*stream); !shaken.ok()) return not_trusted(shaken);
+    const std::string certified = stream->certified_name();
+    if (caller.tls && certified != peer.name) {
+      return failed(Trouble::kWrongNode, invalid(certified, " answers at ", peer.address, ", where ", peer.name,
+                                                 " should be: check the addresses in the plan"));
+    }
+    std::unique_ptr<Contact> contact(new Contact(std::move(stream).value()));
+    // A node that refuses this one's certificate says so only now.
+    if (Status greeted = greet(*contact); !greeted.ok()) {
+      if (greeted.code() == Code::kInvalid)
+        return failed(Trouble::kCertificate, invalid(peer.name, ": ", greeted.message()));
+      if (greeted.code() == Code::kCancelled)
+        return failed(refusal(greeted), invalid(peer.name, " refuses: ", greeted.message()));
+      return not_greeted(peer, greeted);
+    }
+    if (Status fits = check_greeting({caller.name, caller.plan, peer.name, certified}, contact->hello()); !fits.ok()) {
+      return failed(contact->hello().plan != caller.plan ? Trouble::kCertificate : Trouble::kWrongNode, fits);
+    }
+    return {Trouble::kNone, {}, std::move(contact)};
+  }
+
+  Reached not_trusted(const Status& status) const {
+    if (status.code() != Code::kInvalid) return not_greeted(peer, status);
+    const bool speaks_tls = status.message().find("does not speak TLS") == std::string::npos;
+    return failed(speaks_tls ? Trouble::kCertificate : Trouble::kNotANode,
+                  invalid(peer.name, " at ", peer.address, ": ", status.message()));
+  }
+
+  // A refusal is a sentence in words that may change; those of version are told apart, since they are the frozen ones.
+  static Trouble refusal(const Status& status) {
+    return status.message().find("of the protocol") != std::string::npos ? Trouble::kVersion : Trouble::kRefused;
+  }
+};
+
+Reached reach(const Caller& caller, const Peer& peer, const Wait& wait) { return Reaching{caller, peer, wait}.reach(); }
+
+}  // namespace ravnest::transport::tcp

@@ -1,0 +1,112 @@
+#include "ravnest/transport/tcp/endpoint.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "ravnest/transport/switchboard.h"
+#include "ravnest/transport/tcp/loop.h"
+
+namespace ravnest::transport::tcp {
+namespace {
+
+SwitchboardOptions board_options(const Options& options) {
+  SwitchboardOptions board{.name = options.name, .peers = {}, .session = options.session, .new_session_id = {}};
+  for (const Peer& peer : options.peers) board.peers.push_back(peer.name);
+  board.new_session_id = [device = std::make_shared<std::random_device>()] {
+    const std::uint64_t id = (std::uint64_t{(*device)()} << 32) | (*device)();
+    return std::max<std::uint64_t>(id, 1);
+  };
+  return board;
+}
+
+class TcpEndpoint final : public Endpoint {
+ public:
+  TcpEndpoint(Options options, std::optional<TlsContext> tls, Listener listener)
+      : options_(std::move(options)),
+        board_(board_options(options_), clock_, [this](const std::string&) { loop_->wake(); }),
+        loop_(std::make_unique<Loop>(options_, std::move(tls), std::move(listener), board_)) {}
+  ~TcpEndpoint() override {
+    loop_.reset();
+    board_.shut(cancelled(name(), " was ended"));
+  }
+
+  const std::string& name() const override { return board_.name(); }
+  Status send(const std::string& peer, wire::Message message, Priority priority, Completion done,
+              TimePoint deadline) override {
+    return board_.send(peer, std::move(message), priority, std::move(done), deadline);
+  }
+  Result<Event> receive(TimePoint deadline) override { return board_.receive(deadline); }
+  Result<PeerStatistics> statistics(const std::string& peer) const override { return board_.statistics(peer); }
+  Status close(TimePoint deadline) override {
+    if (closed_.exchange(true)) return {};
+    board_.stop_sending();
+    Status drained = board_.wait_until_drained(deadline);
+    // The farewell itself gets a moment, even where the time is over.
+    loop_->say_goodbye(std::max(deadline, clock_.now() + std::chrono::milliseconds(200)));
+    board_.shut(cancelled(name(), " is closed"));
+    return drained;
+  }
+
+ private:
+  SystemClock clock_;
+  const Options options_;
+  Switchboard board_;
+  std::unique_ptr<Loop> loop_;
+  std::atomic<bool> closed_ = false;
+};
+
+Status check_insecure(const Options& options) {
+  const auto refuse = [&](const Address& address) {
+    return invalid(address, " is not this machine's loopback address: without TLS anyone there could take part in ",
+                   options.name, "'s training and read all of it. Use the plan's identities, or force it in words");
+  };
+  if (options.insecure == Insecure::kAnywhere) return {};
+  if (!is_loopback(options.listen.host)) return refuse(options.listen);
+  for (const Peer& peer : options.peers) {
+    if (!is_loopback(dialled(peer.address).host)) return refuse(peer.address);
+  }
+  return {};
+}
+
+Result<std::optional<TlsContext>> tls_of(const Options& options) {
+  if (options.insecure != Insecure::kNo) {
+    Status allowed = check_insecure(options);
+    return allowed.ok() ? Result<std::optional<TlsContext>>(std::nullopt) : Result<std::optional<TlsContext>>(allowed);
+  }
+  if (!options.identity) {
+    return invalid(options.name, " has no identity; nodes talk over TLS with the identities that `ravnest plan` makes");
+  }
+  Status sound = plan::check_identity(options.identity->identity, options.identity->authority_certificate, options.name,
+                                      std::chrono::system_clock::now());
+  if (!sound.ok()) return sound;
+  auto tls = TlsContext::create(*options.identity);
+  if (!tls.ok()) return tls.status();
+  return std::optional(std::move(tls).value());
+}
+
+}  // namespace
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos);
+}
+
+Result<std::unique_ptr<Endpoint>> open(Options options) {
+  for (const Peer& peer : options.peers) {
+    if (peer.name == options.name) return invalid(options.name, " is named as its own peer");
+  }
+  auto tls = tls_of(options);
+  if (!tls.ok()) return tls.status();
+  auto listener = Listener::open(options.listen.host, options.listen.port);
+  if (!listener.ok()) {
+    return listener.status().with_context(text(options.name, " cannot listen on ", options.listen));
+  }
+  return std::unique_ptr<Endpoint>(
+      std::make_unique<TcpEndpoint>(std::move(options), std::move(tls).value(), std::move(listener).value()));
+}
+
+}  // namespace ravnest::transport::tcp

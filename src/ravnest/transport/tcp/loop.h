@@ -1,0 +1,114 @@
+// The network's thread of an endpoint: all its connections, the listener and the dialler.
+//
+// Everything here runs on that one thread, but for the constructor, `wake`, `say_goodbye` and the destructor.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "ravnest/base/descriptor.h"
+#include "ravnest/machine/socket.h"
+#include "ravnest/transport/switchboard.h"
+#include "ravnest/transport/tcp/connection.h"
+#include "ravnest/transport/tcp/dialler.h"
+#include "ravnest/transport/tcp/endpoint.h"
+#include "ravnest/transport/tcp/probe_service.h"
+#include "ravnest/transport/tcp/tls.h"
+
+namespace ravnest::transport::tcp {
+
+class Loop {
+ public:
+  // `board` and `options` outlive it.
+  Loop(const Options& options, std::optional<TlsContext> tls, Listener listener, Switchboard& board);
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+  // Drops all connections at once.
+  ~Loop();
+
+  // There may be frames to send. From any thread.
+  void wake();
+  // Tells all peers that this node ends, waits for that to have gone out or for the deadline, and ends the thread.
+  void say_goodbye(TimePoint deadline);
+
+ private:
+  using Connections = std::map<std::uint64_t, std::unique_ptr<Connection>>;
+  struct Line {  // to one peer
+    Address address;
+    bool preferred = false;  // of both ends' dialling, ours wins
+    bool dialling = false;
+    std::uint64_t connection = 0;  // the one in use, or the one we dialled and greet on; 0: none
+    bool linked = false;
+    TimePoint retry_at;
+    Duration backoff{};
+  };
+
+  void run();
+  int timeout_ms() const;
+  void handle(std::uint64_t token);
+  void accept();
+  void add(Socket socket, Side side, const std::string& peer);
+  void take_dialled();
+  void dial_due(TimePoint now);
+  void expire(TimePoint now);
+  void judge(TimePoint now);
+  bool take_leave(TimePoint now);
+  void make_room_for_a_stranger();
+  void complain(std::string_view what);
+
+  void advance(Connection& connection);
+  Status go_on(Connection& connection);
+  Status handshake(Connection& connection);
+  void send_hello(Connection& connection);
+  Status read(Connection& connection);
+  Status on_frame(Connection& connection);
+  Status on_hello(Connection& connection);
+  Status admit(Connection& connection, const wire::Hello& hello);
+  Status on_goodbye(Connection& connection);
+  Status take(Connection& connection, FrameReader::Step step);
+  Status link(Connection& connection, const wire::Hello& hello);
+  void queue(Connection& connection, Frame frame);
+  Status pump(Connection& connection);
+  void close_with(Connection& connection, wire::Farewell farewell, std::string_view reason);
+  // The connection is over, for that reason.
+  void drop(std::uint64_t id, std::string_view reason);
+  void retry_later(Line& line);
+  void watch(Connection& connection, bool write);
+  void count(Connection& connection);
+  Connection* find(std::uint64_t id);
+
+  const Options& options_;
+  const std::optional<TlsContext> tls_;
+  Switchboard& board_;
+  SystemClock clock_;
+  Listener listener_;
+  Dialler dialler_;
+  ProbeService probes_;
+  Descriptor epoll_;
+  Descriptor wakeup_;
+  std::map<std::string, Line> lines_;
+  Connections connections_;
+  std::uint64_t next_id_;
+  std::mt19937_64 random_;
+  std::atomic<bool> awake_ = false;
+  std::atomic<bool> ending_ = false;
+  std::atomic<TimePoint> goodbye_until_ = TimePoint::max();  // max: not asked for
+  bool said_goodbye_ = false;
+  std::vector<std::uint64_t> unread_;  // connections whose turn ended before their bytes
+  TimePoint look_at_;
+  bool listening_ = true;
+  TimePoint accept_again_;
+  TimePoint complain_at_;
+  std::uint64_t unsaid_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace ravnest::transport::tcp

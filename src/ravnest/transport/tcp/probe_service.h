@@ -1,0 +1,46 @@
+// Answers to the questions of those who only ask (contact.h).
+//
+// Runs on the network's thread, but for dialling back, which takes a thread of its own, one at a time: its answers are
+// taken by `take` after `ready` has become readable. It dials only where the plan says that the asking node is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/transport/tcp/connection.h"
+#include "ravnest/transport/tcp/endpoint.h"
+#include "ravnest/transport/tcp/tls.h"
+#include "ravnest/wire/frame.h"
+
+namespace ravnest::transport::tcp {
+
+class ProbeService {
+ public:
+  struct Answer {
+    std::uint64_t connection = 0;
+    wire::ProbeAnswer answer;
+  };
+
+  // `options` and `tls` outlive it.
+  ProbeService(const Options& options, const TlsContext* tls);
+  ProbeService(const ProbeService&) = delete;
+  ProbeService& operator=(const ProbeService&) = delete;
+  ~ProbeService();
+
+  // Answers the frame that the connection's reader has, now or later.
+  Status answer(Connection& connection);
+  std::vector<Answer> take();
+  int ready() const;
+
+ private:
+  struct Shared;
+  void dial_back(const Connection& connection, std::uint64_t number);
+
+  const Options& options_;
+  const TlsContext* tls_;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace ravnest::transport::tcp

@@ -1,0 +1,37 @@
+// Endpoints over real sockets for tests, with identities made for them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "ravnest/machine/socket.h"
+#include "ravnest/plan/files/identity.h"
+#include "ravnest/transport/tcp/endpoint.h"
+
+namespace ravnest::transport::tcp {
+
+// A port that is free now.
+inline std::uint16_t free_port() {
+  const auto listener = Listener::open("127.0.0.1", 0);
+  EXPECT_TRUE(listener.ok()) << listener.status();
+  return listener->port();
+}
+
+// The identity of a node of the test's plan; `authority` makes others of the same plan.
+inline plan::StoredIdentity identity_of(const plan::Authority& authority, const std::string& name) {
+  auto identity = authority.issue(name);
+  EXPECT_TRUE(identity.ok()) << identity.status();
+  return {std::move(identity).value(), authority.certificate()};
+}
+
+inline plan::Authority new_authority(const std::string& plan = "test") {
+  auto authority = plan::Authority::create(plan);
+  EXPECT_TRUE(authority.ok()) << authority.status();
+  return std::move(authority).value();
+}
+
+// Quiet, so that a test's output is its own.
+inline Logger no_log() { return Logger("test", Level::kOff); }
+
+}  // namespace ravnest::transport::tcp

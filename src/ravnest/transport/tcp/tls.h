@@ -1,0 +1,42 @@
+// Mutual TLS between the nodes of a plan.
+//
+// TLS 1.3 alone. Each side shows its certificate and accepts only one that the plan's authority signed; who may talk to
+// whom is then up to the caller, by the name in the certificate. Failures are sentences for people: OpenSSL's own words
+// are added only where there is no better one.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <memory>
+#include <string>
+
+#include "ravnest/base/status.h"
+#include "ravnest/plan/files/identity.h"
+#include "ravnest/plan/files/openssl.h"
+
+namespace ravnest::transport::tcp {
+
+// What a node shows and trusts. A plain value that can be shared by threads.
+class TlsContext {
+ public:
+  // kCorrupt where the texts are no certificate and key, or do not belong together.
+  static Result<TlsContext> create(const plan::StoredIdentity& identity);
+
+  SSL_CTX* handle() const { return context_.get(); }
+
+ private:
+  explicit TlsContext(std::shared_ptr<SSL_CTX> context) : context_(std::move(context)) {}
+
+  std::shared_ptr<SSL_CTX> context_;
+};
+
+using TlsSession = std::unique_ptr<SSL, plan::FreeWith<SSL_free>>;
+
+// The name in the certificate that the other side showed; empty where there is none.
+std::string certified_name(SSL* session);
+
+// Why OpenSSL's last call on the session failed. kInvalid where a certificate is the reason: trying again will not
+// help.
+Status tls_failure(SSL* session);
+
+}  // namespace ravnest::transport::tcp

@@ -1,0 +1,111 @@
+// What nodes say to each other about the training, as plain structs, and its encoding.
+//
+// A message is a head (its fields, and the type and shape of each tensor) and the tensors' bytes, each at a multiple of
+// 64. Encoding copies no tensor: the result refers to the tensors' own memory. Decoding copies none either: the tensors
+// are slices of the one buffer that the message was received into. docs/wire.md describes the bytes.
+// Decoding trusts nothing. Whatever the bytes, it ends in a message or in kCorrupt, and takes no more memory than a
+// small multiple of what it was given.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/graph/ir/dtype.h"
+#include "ravnest/wire/codec.h"
+#include "ravnest/wire/slice.h"
+
+namespace ravnest::wire {
+
+constexpr CodecKind highest(CodecKind) { return CodecKind::kTopK; }
+
+// Contiguous, in C order. `data` holds what `codec` made of the elements; kNone: the elements as they are in memory.
+struct Tensor {
+  ir::DType dtype = ir::DType::kFloat32;
+  CodecKind codec = CodecKind::kNone;
+  std::vector<std::int64_t> shape;
+  Slice data;
+};
+
+// The number of elements of the shape.
+std::uint64_t element_count(const Tensor& tensor);
+
+// A tensor on an edge of the cut model: `value` is the edge's number in the receiving stage.
+struct EdgeTensor {
+  std::uint32_t value = 0;
+  Tensor tensor;
+};
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+enum class PassKind : std::uint8_t { kTrain = 0, kValidate = 1, kPredict = 2 };
+constexpr PassKind highest(PassKind) { return PassKind::kPredict; }
+
+// Outputs of a stage, to a stage that consumes them.
+struct Forward {
+  std::uint64_t pass = 0;
+  PassKind kind = PassKind::kTrain;
+  std::uint32_t stage = 0;    // the producer
+  std::uint64_t version = 0;  // of the producer's weights
+  std::vector<EdgeTensor> tensors;
+};
+
+// Gradients of a stage's inputs, to the stage that produced them.
+struct Backward {
+  std::uint64_t pass = 0;
+  std::uint32_t stage = 0;  // the consumer
+  std::vector<EdgeTensor> tensors;
+};
+
+// A part of a ring's round, to the next member.
+struct RingChunk {
+  std::uint32_t ring = 0;
+  std::uint64_t round = 0;
+  std::uint32_t step = 0;
+  std::uint32_t chunk = 0;
+  double weight = 1;
+  Tensor tensor;
+};
+
+// Asks for parameters by name; none: for all that the receiver has.
+struct WeightsRequest {
+  std::uint64_t request = 0;
+  std::vector<std::string> names;
+};
+
+// One part of the answer; the answer ends with the part that says so, or with a reason why there is none.
+struct WeightsPart {
+  std::uint64_t request = 0;
+  bool last = false;
+  std::string failure;
+  std::vector<NamedTensor> tensors;
+};
+
+// Everything small: what a run agrees on, reports and ends with. `body` is up to the kind.
+struct Control {
+  std::string kind;
+  std::string body;
+};
+
+// The order is the numbering on the wire: new kinds go to the end.
+using Message = std::variant<Forward, Backward, RingChunk, WeightsRequest, WeightsPart, Control>;
+
+struct EncodedMessage {
+  std::vector<Slice> parts;  // in order; the first is the head
+  std::uint64_t size = 0;    // of all parts
+};
+
+// kInvalid where a tensor's bytes do not agree with its type and shape, or a list is too long to be sent.
+Result<EncodedMessage> encode(const Message& message);
+
+// `received` is one whole message.
+Result<Message> decode(const Slice& received);
+
+inline constexpr std::size_t kMaxHeadBytes = 8 << 20;  // of a message: fields, names and shapes
+
+}  // namespace ravnest::wire
