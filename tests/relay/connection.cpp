@@ -14,7 +14,7 @@ namespace ravnest::relay {
 namespace {
 
 // How long a reset waits for bytes before it that a slow reader leaves in the kernel.
-constexpr Duration kSettle = std::chrono::milliseconds(200);
+constexpr Duration kSettle = std::chrono::seconds(1);
 
 void set_option(const Side& side, int level, int name, int value) {
   ::setsockopt(side.socket.number(), level, name, &value, sizeof value);

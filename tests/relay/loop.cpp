@@ -73,10 +73,9 @@ Status Loop::set_refusing(bool refusing) {
 
 void Loop::set_silent(bool silent) {
   command([&] {
+    // What comes up meanwhile is noted, as always; only no one is served.
     silent_ = silent;
-    if (silent) return;
     for (auto& track : tracks_) track.wire.wake(clock_.now());
-    make_all_ready();
   });
 }
 
@@ -89,8 +88,8 @@ void Loop::set_profile(const Profile& profile) {
     for (auto& [id, connection] : connections_) {
       connection->is_waiting = {};
       connection->size_buffers();
+      make_ready(*connection);
     }
-    make_all_ready();
   });
 }
 
@@ -316,10 +315,6 @@ void Loop::count(Connection& connection, int way, std::uint64_t given_before) {
 
 void Loop::make_ready(Connection& connection) {
   if (!std::exchange(connection.is_ready, true)) ready_.push_back(connection.id);
-}
-
-void Loop::make_all_ready() {
-  for (auto& [id, connection] : connections_) make_ready(*connection);
 }
 
 void Loop::wake_at(Connection& connection, TimePoint at) {

@@ -76,7 +76,6 @@ class Loop {
   void settle(Connection& connection, TimePoint now);
   void count(Connection& connection, int way, std::uint64_t given_before);
   void make_ready(Connection& connection);
-  void make_all_ready();
   void wake_at(Connection& connection, TimePoint at);
   Connection* find(std::uint64_t id);
 

@@ -109,6 +109,19 @@ TEST(Pace, NewProfileHoldsForConnectionsThatAreThere) {
   EXPECT_LT(round_trip(ends), milliseconds(100));
 }
 
+TEST(Pace, NewRateHoldsForBytesThatWait) {
+  Network network({.up = {.mbps = 0.5}});
+  auto [client, server] = network.connect();
+  const auto bytes = sample_bytes(8'000'000);
+  std::thread sender([&] { EXPECT_TRUE(client.send(bytes, soon()).ok()); });
+  EXPECT_FALSE(receive_all(server, 1).bytes.empty());
+  EXPECT_EQ(network.relay().set_profile({.up = {.mbps = 100}}), Status());
+  // At the old rate two minutes would not do.
+  const std::size_t left = bytes.size() - network.relay().statistics().bytes_up;
+  EXPECT_GE(receive_all(server, left).bytes.size(), left);
+  sender.join();
+}
+
 TEST(Pace, JitterKeepsTheOrderOfBytes) {
   Network network({.up = {.delay = milliseconds(2), .jitter = milliseconds(10)}});
   auto [client, server] = network.connect();

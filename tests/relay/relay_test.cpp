@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "ravnest/base/clock.h"
 #include "relay/relay_testing.h"
 
 namespace ravnest::relay {
@@ -132,6 +133,19 @@ TEST(Relay, ConnectionIsCutAfterExactlySoManyBytes) {
     EXPECT_EQ(sent.code(), Code::kUnavailable);
     EXPECT_EQ(network.relay().statistics().cuts, 1U);
   }
+}
+
+TEST(Relay, BytesBeforeTheCutReachAReceiverThatIsLate) {
+  Network network({.cut_min_bytes = 500'000, .cut_max_bytes = 500'000});
+  auto [client, server] = network.connect();
+  const auto bytes = sample_bytes(500'000);
+  ASSERT_TRUE(client.send(bytes, soon()).ok());
+  const TimePoint deadline = soon().deadline;
+  while (network.relay().statistics().bytes_up < bytes.size() && SystemClock().now() < deadline) {
+  }
+  const Received received = receive_all(server);
+  EXPECT_EQ(received.bytes.size(), bytes.size());
+  EXPECT_TRUE(is_reset(received)) << received.status;
 }
 
 TEST(Relay, BytesOfBothDirectionsBringTheCutNearer) {
@@ -300,7 +314,10 @@ TEST(Relay, BusyRelayCanBeDestroyedAndItsConnectionsAreReset) {
     EXPECT_FALSE(receive_all(server, 1 << 20).bytes.empty());
     EXPECT_FALSE(receive_all(client, 1 << 16).bytes.empty());
   }
+  Ends idle = network->connect();
   network.reset();
+  EXPECT_TRUE(is_reset(receive_all(idle.client)));
+  EXPECT_TRUE(is_reset(receive_all(idle.server)));
   for (std::thread& thread : threads) thread.join();
   for (const Status& status : statuses) EXPECT_EQ(status.code(), Code::kUnavailable) << status;
 }
