@@ -21,7 +21,6 @@ void set_option(const Side& side, int level, int name, int value) {
 }
 
 void size_lane(const Wire& wire, const Side& from, const Side& to) {
-  if (wire.kernel_bytes() == 0) return;
   set_option(from, SOL_SOCKET, SO_RCVBUF, wire.kernel_bytes());
   set_option(to, SOL_SOCKET, SO_SNDBUF, wire.kernel_bytes());
 }

@@ -36,8 +36,8 @@ std::size_t room(const Direction& way) {
 }
 
 int kernel_buffer(const Direction& way) {
-  if (way.mbps == 0) return 0;
-  return static_cast<int>(std::clamp(bytes_in(way.mbps, kSlack), kSmallestKernelBuffer, kLargestKernelBuffer));
+  const double wanted = way.mbps == 0 ? kLargestKernelBuffer : bytes_in(way.mbps, kSlack);
+  return static_cast<int>(std::clamp(wanted, kSmallestKernelBuffer, kLargestKernelBuffer));
 }
 
 }  // namespace

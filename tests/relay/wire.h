@@ -31,7 +31,7 @@ class Wire {
 
   // What one connection may hold in this direction: what the wire itself holds, and a little more.
   std::size_t room_bytes() const { return room_bytes_; }
-  // For the kernel's own buffers, which would hide the rate behind megabytes; 0: as the kernel likes.
+  // For each of the kernel's own buffers, which would otherwise hide the rate behind tens of megabytes.
   int kernel_bytes() const { return kernel_bytes_; }
 
  private:
