@@ -1,6 +1,9 @@
 #include "ravnest/transport/buffers.h"
 
+#include <chrono>
+#include <iterator>
 #include <new>
+#include <utility>
 
 #include "ravnest/wire/fields.h"
 
@@ -8,6 +11,7 @@ namespace ravnest::transport {
 namespace {
 
 constexpr std::size_t kSmall = 64 << 10;  // smaller blocks are the allocator's business
+constexpr Duration kIdle = std::chrono::seconds(5);
 constexpr std::align_val_t kAlign{wire::kAlignment};
 
 std::byte* allocate(std::size_t size) { return static_cast<std::byte*>(::operator new(size, kAlign)); }
@@ -22,6 +26,7 @@ BufferPool::Store::~Store() {
 std::byte* BufferPool::Store::take(std::size_t size) {
   {
     const std::lock_guard lock(mutex_);
+    taken_ = true;
     if (const auto found = blocks_.find(size); found != blocks_.end()) {
       std::byte* block = found->second;
       blocks_.erase(found);
@@ -47,6 +52,18 @@ void BufferPool::Store::give_back(std::byte* block, std::size_t size) {
     }
   }
   for (std::byte* extra : surplus) release(extra);
+}
+
+void BufferPool::Store::trim(TimePoint now) {
+  std::multimap<std::size_t, std::byte*> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(taken_, false)) idle_since_ = now;
+    if (now - idle_since_ < kIdle) return;
+    unused.swap(blocks_);
+    bytes_ = 0;
+  }
+  for (const auto& [size, block] : unused) release(block);
 }
 
 Buffer BufferPool::take(std::size_t size) {

@@ -1,7 +1,8 @@
 // Memory for what is received, used again and again.
 //
 // A fresh block of megabytes costs the system a page fault for every 4 KiB, more than receiving into it. So large
-// blocks go back to the pool when their last slice is dropped, and the pool keeps a bounded amount of them.
+// blocks go back to the pool when their last slice is dropped. The pool keeps a bounded amount of them, and none once
+// nothing was received for a few seconds.
 // Safe from any thread. Slices may outlive the pool.
 #pragma once
 
@@ -12,6 +13,8 @@
 #include <mutex>
 #include <span>
 #include <vector>
+
+#include "ravnest/base/clock.h"
 
 namespace ravnest::transport {
 
@@ -27,6 +30,8 @@ class BufferPool {
   explicit BufferPool(std::uint64_t keep_bytes) : store_(std::make_shared<Store>(keep_bytes)) {}
 
   Buffer take(std::size_t size);
+  // To be called now and then: gives blocks that are out of use back to the system.
+  void trim(TimePoint now) { store_->trim(now); }
 
  private:
   // The blocks at rest, by size.
@@ -39,12 +44,15 @@ class BufferPool {
 
     std::byte* take(std::size_t size);
     void give_back(std::byte* block, std::size_t size);
+    void trim(TimePoint now);
 
    private:
     const std::uint64_t keep_bytes_;
     std::mutex mutex_;
     std::multimap<std::size_t, std::byte*> blocks_;
     std::uint64_t bytes_ = 0;
+    bool taken_ = false;      // since the last trim
+    TimePoint idle_since_{};  // no block was taken from here on
   };
 
   std::shared_ptr<Store> store_;

@@ -17,8 +17,8 @@ std::string_view name(PeerState state) {
   return "unknown";
 }
 
-Switchboard::Switchboard(SwitchboardOptions options, const Clock& clock, std::function<void(const std::string&)> wake)
-    : options_(std::move(options)), clock_(clock), wake_(std::move(wake)), pool_(2 * options_.session.window_bytes) {
+Switchboard::Switchboard(SwitchboardOptions options, const Clock& clock, Wake wake)
+    : options_(std::move(options)), clock_(clock), wake_(std::move(wake)), pool_(3 * options_.session.window_bytes) {
   for (const std::string& peer : options_.peers) peers_[peer].session = new_session(options_.new_session_id());
 }
 
@@ -46,6 +46,7 @@ Status Switchboard::send(const std::string& peer_name, wire::Message message, Pr
   auto encoded = wire::encode(message);
   if (!encoded.ok()) return encoded.status().with_context(text("a message to ", peer_name));
   const auto lane = static_cast<std::size_t>(priority);
+  const std::uint64_t size = encoded->size;
   bool linked = false;
   {
     std::unique_lock lock(mutex_);
@@ -67,7 +68,7 @@ Status Switchboard::send(const std::string& peer_name, wire::Message message, Pr
     if (!accepted.ok()) return accepted;
     linked = peer->session->linked();
   }
-  if (linked) wake_(peer_name);
+  if (linked) wake_(peer_name, size);
   return {};
 }
 
@@ -91,7 +92,7 @@ Result<Event> Switchboard::receive(TimePoint deadline) {
     }
     event = {std::move(queued.peer), std::move(queued.what)};
   }
-  if (report) wake_(event.peer);
+  if (report) wake_(event.peer, 0);
   return event;
 }
 
@@ -317,6 +318,7 @@ void Switchboard::count_bytes(const std::string& peer, std::uint64_t sent, std::
 }
 
 std::vector<std::string> Switchboard::look() {
+  pool_.trim(clock_.now());
   const std::lock_guard lock(mutex_);
   std::vector<std::string> silent;
   for (auto& [name, peer] : peers_) {

@@ -38,8 +38,11 @@ struct SwitchboardOptions {
 
 class Switchboard {
  public:
-  // `clock` outlives it. `wake` is called, without the lock, when a peer has new frames to send.
-  Switchboard(SwitchboardOptions options, const Clock& clock, std::function<void(const std::string& peer)> wake);
+  // There are new frames for the peer. `bytes` is the length of the message that was just accepted, or 0.
+  using Wake = std::function<void(const std::string& peer, std::uint64_t bytes)>;
+
+  // `clock` outlives it. `wake` is called without the lock, by the application's threads.
+  Switchboard(SwitchboardOptions options, const Clock& clock, Wake wake);
 
   // -- for the application, as in endpoint.h
   const std::string& name() const { return options_.name; }
@@ -117,7 +120,7 @@ class Switchboard {
 
   const SwitchboardOptions options_;
   const Clock& clock_;
-  const std::function<void(const std::string&)> wake_;
+  const Wake wake_;
   BufferPool pool_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;

@@ -18,8 +18,9 @@ class Node final : public Endpoint {
   Node(Network& network, const std::string& name, const std::vector<std::string>& peers, const SessionOptions& options,
        const std::function<std::uint64_t()>& new_session_id)
       : network_(network),
-        board_(std::make_shared<Switchboard>(SwitchboardOptions{name, peers, options, new_session_id}, network.clock_,
-                                             [this](const std::string& peer) { network_.wake(this->name(), peer); })) {
+        board_(std::make_shared<Switchboard>(
+            SwitchboardOptions{name, peers, options, new_session_id}, network.clock_,
+            [this](const std::string& peer, std::uint64_t) { network_.wake(this->name(), peer); })) {
     network_.join(name, peers, board_);
   }
   ~Node() override { end(std::nullopt, cancelled(name(), " was ended")); }

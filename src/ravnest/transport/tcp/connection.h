@@ -1,7 +1,11 @@
 // One connection of an endpoint, from the first byte to the last.
+//
+// The network's thread owns it. While it is open, a thread that sends a short message may write to it too, if it gets
+// `in_use` at once; both hold it while they read, write or change anything but the constants.
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "ravnest/base/clock.h"
@@ -23,6 +27,7 @@ struct Connection {
   Connection(std::uint64_t id_, Stream stream_, Side side_, TimePoint deadline_)
       : id(id_), stream(std::move(stream_)), side(side_), deadline(deadline_) {}
 
+  std::mutex in_use;
   const std::uint64_t id;
   Stream stream;
   const Side side;

@@ -1,7 +1,6 @@
 #include "ravnest/transport/tcp/contact.h"
 
 #include <cerrno>
-#include <csignal>
 #include <utility>
 
 #include "ravnest/base/printable.h"
@@ -9,33 +8,6 @@
 
 namespace ravnest::transport::tcp {
 namespace {
-
-// OpenSSL writes without asking for silence: a peer that goes away would end the process.
-class NoPipeSignal {
- public:
-  NoPipeSignal() {
-    sigset_t pipe;
-    ::sigemptyset(&pipe);
-    ::sigaddset(&pipe, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &pipe, &before_);
-  }
-  NoPipeSignal(const NoPipeSignal&) = delete;
-  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
-  ~NoPipeSignal() {
-    sigset_t pending;
-    sigset_t pipe;
-    ::sigemptyset(&pipe);
-    ::sigaddset(&pipe, SIGPIPE);
-    const timespec now{};
-    if (::sigpending(&pending) == 0 && ::sigismember(&pending, SIGPIPE) == 1 && ::sigismember(&before_, SIGPIPE) == 0) {
-      ::sigtimedwait(&pipe, nullptr, &now);
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-
- private:
-  sigset_t before_{};
-};
 
 Reached failed(Trouble trouble, Status status) { return {trouble, std::move(status), nullptr}; }
 
@@ -79,7 +51,6 @@ Reached not_greeted(const Peer& peer, const Status& status) {
 }  // namespace
 
 Status Contact::flush(const Wait& wait) {
-  const NoPipeSignal guard;
   for (;;) {
     const auto flushed = writer_.flush(stream_);
     if (!flushed.ok()) return flushed.status();
@@ -89,7 +60,6 @@ Status Contact::flush(const Wait& wait) {
 }
 
 Status Contact::next_frame(wire::FrameKind kind, const Wait& wait) {
-  const NoPipeSignal guard;
   for (;;) {
     const auto step = reader_.next(stream_);
     if (!step.ok()) return step.status();
@@ -127,7 +97,6 @@ struct Reaching {
   const Wait& wait;
 
   Status shake_hands(Stream& stream) const {
-    const NoPipeSignal guard;
     for (;;) {
       const auto done = stream.handshake();
       if (!done.ok()) return done.status();

@@ -27,7 +27,8 @@ class TcpEndpoint final : public Endpoint {
  public:
   TcpEndpoint(Options options, std::optional<TlsContext> tls, Listener listener)
       : options_(std::move(options)),
-        board_(board_options(options_), clock_, [this](const std::string&) { loop_->wake(); }),
+        board_(board_options(options_), clock_,
+               [this](const std::string& peer, std::uint64_t bytes) { loop_->wake(peer, bytes); }),
         loop_(std::make_unique<Loop>(options_, std::move(tls), std::move(listener), board_)) {}
   ~TcpEndpoint() override {
     loop_.reset();

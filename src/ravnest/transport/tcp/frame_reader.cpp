@@ -10,6 +10,8 @@ namespace {
 
 // Holds any frame but a chunk, and behind a chunk's data the start of what follows.
 constexpr std::size_t kBufferBytes = wire::kHeaderBytes + wire::kMaxProbeBodyBytes;
+// What is read without knowing yet where it belongs, and copied then: enough for small frames, little of a chunk.
+constexpr std::size_t kAhead = 4 << 10;
 
 }  // namespace
 
@@ -27,7 +29,7 @@ Result<bool> FrameReader::have(Stream& stream, std::size_t size) {
       end_ -= begin_;
       begin_ = 0;
     }
-    const auto read = stream.read(std::span(buffer_).subspan(end_));
+    const auto read = stream.read(std::span(buffer_).first(std::max(size, kAhead)).subspan(end_));
     if (!read.ok()) return read.status();
     if (*read == 0) return false;
     end_ += *read;
@@ -79,7 +81,7 @@ Result<FrameReader::Step> FrameReader::read_data(Stream& stream) {
   while (filled_ < data_.size()) {
     // The buffer is empty here: what comes behind the chunk goes there, by the same call.
     const std::span<std::byte> rest = data_.subspan(filled_);
-    const auto read = stream.read(rest, buffer_);
+    const auto read = stream.read(rest, std::span(buffer_).first(kAhead));
     if (!read.ok()) return read.status();
     if (*read == 0) return Step::kNothing;
     bytes_read_ += *read;

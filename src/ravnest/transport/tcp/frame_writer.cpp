@@ -46,7 +46,7 @@ Result<bool> FrameWriter::flush(Stream& stream) {
       pending_.pop_front();
     }
   }
-  return true;
+  return stream.flush();
 }
 
 }  // namespace ravnest::transport::tcp

@@ -35,6 +35,9 @@ constexpr Duration kLookEvery = milliseconds(100);
 constexpr std::size_t kMostUnwritten = 512 << 10;
 constexpr std::uint64_t kReadTurn = 4 << 20;
 constexpr int kAcceptTurn = 64;
+// What a sending thread writes itself; more is left to the network's thread.
+constexpr std::uint64_t kShortMessage = 128 << 10;
+constexpr int kFramesHere = 4;
 
 void control(const Descriptor& epoll, int operation, int descriptor, std::uint64_t token, std::uint32_t events) {
   epoll_event event{};
@@ -89,6 +92,27 @@ void Loop::wake() {
   if (!awake_.exchange(true)) (void)::eventfd_write(wakeup_.number(), 1);
 }
 
+void Loop::wake(const std::string& peer, std::uint64_t bytes) {
+  if (bytes == 0 || bytes > kShortMessage || !write_here(peer)) wake();
+}
+
+// Writes what there is for the peer; false where the network's thread has to go on.
+bool Loop::write_here(const std::string& peer) {
+  std::shared_ptr<Connection> connection;
+  {
+    const std::lock_guard lock(open_mutex_);
+    const auto found = open_.find(peer);
+    if (found == open_.end()) return true;  // it starts with what there is when it opens
+    connection = found->second;
+  }
+  const std::unique_lock lock(connection->in_use, std::try_to_lock);
+  if (!lock || connection->phase != Phase::kOpen) return false;
+  if (connection->writer.pending_bytes() > 0) return true;  // watched for room already
+  // A failure shows to the network's thread, too.
+  const auto done = pump(*connection, kFramesHere);
+  return done.ok() && *done;
+}
+
 void Loop::say_goodbye(TimePoint deadline) {
   goodbye_until_ = deadline;
   (void)::eventfd_write(wakeup_.number(), 1);
@@ -106,7 +130,7 @@ void Loop::run() {
     for (auto& [name, line] : lines_) {
       Connection* connection = line.linked ? find(line.connection) : nullptr;
       if (connection == nullptr) continue;
-      if (Status pumped = pump(*connection); !pumped.ok()) drop(connection->id, pumped.message());
+      pump_or_drop(*connection);
     }
     const TimePoint now = clock_.now();
     if (now >= look_at_) judge(now);
@@ -117,6 +141,15 @@ void Loop::run() {
   }
   while (!connections_.empty()) drop(connections_.begin()->first, "this node ended");
   board_.settle();
+}
+
+void Loop::pump_or_drop(Connection& connection) {
+  Status pumped;
+  {
+    const std::lock_guard lock(connection.in_use);
+    pumped = pump(connection).status();
+  }
+  if (!pumped.ok()) drop(connection.id, pumped.message());
 }
 
 int Loop::timeout_ms() const {
@@ -202,7 +235,7 @@ void Loop::add(Socket socket, Side side, const std::string& peer) {
   }
   const std::uint64_t id = next_id_++;
   auto& connection = connections_[id];
-  connection = std::make_unique<Connection>(id, std::move(stream).value(), side, clock_.now() + kGreetingTime);
+  connection = std::make_shared<Connection>(id, std::move(stream).value(), side, clock_.now() + kGreetingTime);
   connection->peer = peer;
   connection->watched = EPOLLIN;
   control(epoll_, EPOLL_CTL_ADD, connection->stream.descriptor(), id, EPOLLIN);
@@ -265,6 +298,7 @@ bool Loop::take_leave(TimePoint now) {
   if (!std::exchange(said_goodbye_, true)) {
     for (const auto& [name, line] : lines_) {
       if (Connection* connection = line.linked ? find(line.connection) : nullptr) {
+        const std::lock_guard lock(connection->in_use);
         close_with(*connection, wire::Farewell::kClosing, text(options_.name, " closed"));
       }
     }
@@ -276,8 +310,15 @@ bool Loop::take_leave(TimePoint now) {
 void Loop::drop(std::uint64_t id, std::string_view reason) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  const std::unique_ptr<Connection> connection = std::move(found->second);
+  const std::shared_ptr<Connection> connection = std::move(found->second);
   connections_.erase(found);
+  {
+    const std::lock_guard lock(open_mutex_);
+    if (const auto open = open_.find(connection->peer); open != open_.end() && open->second == connection)
+      open_.erase(open);
+  }
+  const std::lock_guard lock(connection->in_use);
+  connection->phase = Phase::kClosing;
   count(*connection);
   control(epoll_, EPOLL_CTL_DEL, connection->stream.descriptor(), id, 0);
   const auto line = lines_.find(connection->peer);
@@ -311,14 +352,15 @@ void Loop::complain(std::string_view what) {
 
 void Loop::advance(Connection& connection) {
   const std::uint64_t id = connection.id;
+  std::unique_lock lock(connection.in_use);
   Status status = go_on(connection);
   if (status.ok()) return;
   if (status.code() == Code::kCorrupt && connection.phase == Phase::kOpen) {
-    board_.note(connection.peer, status.message());
     connection.writer.add(wire::FrameKind::kGoodbye, 0,
                           wire::encode(wire::Goodbye{wire::Farewell::kBroken, status.message()}));
     (void)connection.writer.flush(connection.stream);
   }
+  lock.unlock();
   drop(id, status.message());
 }
 
@@ -329,7 +371,7 @@ Status Loop::go_on(Connection& connection) {
   if (connection.phase != Phase::kHandshake) {
     if (Status taken = read(connection); !taken.ok()) return taken;
   }
-  if (connection.phase == Phase::kOpen) return pump(connection);
+  if (connection.phase == Phase::kOpen) return pump(connection).status();
   const auto flushed = connection.writer.flush(connection.stream);
   if (!flushed.ok()) return flushed.status();
   watch(connection, connection.stream.wants_write());
@@ -492,6 +534,8 @@ Status Loop::link(Connection& connection, const wire::Hello& hello) {
   line.linked = true;
   line.backoff = kFirstBackoff;
   connection.phase = Phase::kOpen;
+  const std::lock_guard lock(open_mutex_);
+  open_[connection.peer] = connections_.at(connection.id);
   return {};
 }
 
@@ -506,20 +550,24 @@ Status Loop::on_goodbye(Connection& connection) {
   return unavailable(reason);
 }
 
-Status Loop::pump(Connection& connection) {
+// Whether there is nothing left to do before something happens.
+Result<bool> Loop::pump(Connection& connection, int most_frames) {
+  int frames = 0;
   for (;;) {
     bool more = true;
-    while (connection.writer.pending_bytes() < kMostUnwritten) {
+    while (connection.writer.pending_bytes() < kMostUnwritten && frames < most_frames) {
       auto frame = board_.next_frame(connection.peer);
       more = frame.has_value();
       if (!more) break;
+      ++frames;
       queue(connection, std::move(*frame));
     }
     const auto flushed = connection.writer.flush(connection.stream);
     if (!flushed.ok()) return flushed.status();
     watch(connection, !*flushed);
     count(connection);
-    if (!*flushed || !more) return {};
+    if (!*flushed || !more) return true;
+    if (frames >= most_frames) return false;
   }
 }
 

@@ -1,12 +1,15 @@
 // The network's thread of an endpoint: all its connections, the listener and the dialler.
 //
-// Everything here runs on that one thread, but for the constructor, `wake`, `say_goodbye` and the destructor.
+// Everything here runs on that one thread, but for the constructor, `wake`, `say_goodbye` and the destructor. A short
+// message to an idle connection is written by the thread that sends it: to hand it over would take longer.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
@@ -34,13 +37,13 @@ class Loop {
   // Drops all connections at once.
   ~Loop();
 
-  // There may be frames to send. From any thread.
-  void wake();
+  // There are frames to send to the peer, for a message of that many bytes. From any thread.
+  void wake(const std::string& peer, std::uint64_t bytes);
   // Tells all peers that this node ends, waits for that to have gone out or for the deadline, and ends the thread.
   void say_goodbye(TimePoint deadline);
 
  private:
-  using Connections = std::map<std::uint64_t, std::unique_ptr<Connection>>;
+  using Connections = std::map<std::uint64_t, std::shared_ptr<Connection>>;
   struct Line {  // to one peer
     Address address;
     bool preferred = false;  // of both ends' dialling, ours wins
@@ -52,6 +55,8 @@ class Loop {
   };
 
   void run();
+  void wake();
+  bool write_here(const std::string& peer);
   int timeout_ms() const;
   void handle(std::uint64_t token);
   void accept();
@@ -76,7 +81,8 @@ class Loop {
   Status take(Connection& connection, FrameReader::Step step);
   Status link(Connection& connection, const wire::Hello& hello);
   void queue(Connection& connection, Frame frame);
-  Status pump(Connection& connection);
+  Result<bool> pump(Connection& connection, int most_frames = std::numeric_limits<int>::max());
+  void pump_or_drop(Connection& connection);
   void close_with(Connection& connection, wire::Farewell farewell, std::string_view reason);
   // The connection is over, for that reason.
   void drop(std::uint64_t id, std::string_view reason);
@@ -96,6 +102,8 @@ class Loop {
   Descriptor wakeup_;
   std::map<std::string, Line> lines_;
   Connections connections_;
+  std::mutex open_mutex_;
+  std::map<std::string, std::shared_ptr<Connection>> open_;  // those that other threads may write to, by peer
   std::uint64_t next_id_;
   std::mt19937_64 random_;
   std::atomic<bool> awake_ = false;

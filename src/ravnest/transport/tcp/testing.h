@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <random>
 #include <string>
 
 #include "ravnest/machine/socket.h"
@@ -11,11 +13,15 @@
 
 namespace ravnest::transport::tcp {
 
-// A port that is free now.
+// A port that is free now, and not one that the system gives to others by itself.
 inline std::uint16_t free_port() {
-  const auto listener = Listener::open("127.0.0.1", 0);
-  EXPECT_TRUE(listener.ok()) << listener.status();
-  return listener->port();
+  std::random_device random;
+  for (int i = 0; i < 100; ++i) {
+    const auto port = static_cast<std::uint16_t>(10'000 + random() % 20'000);
+    if (Listener::open("127.0.0.1", port).ok()) return port;
+  }
+  ADD_FAILURE() << "no free port was found";
+  return 0;
 }
 
 // The identity of a node of the test's plan; `authority` makes others of the same plan.
