@@ -2,6 +2,7 @@
 //   name value unit ratio-to-peer target
 // Both ends are threads of this process, so that CPU seconds count both. Ratios are medians over repeats in which ours
 // and the peer take turns. Loopback; nothing else should run meanwhile.
+// transport_benchmark [REPEATS [rtt|idle|plain|tls|inproc|grpc|grpc_tls]]
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -125,24 +126,34 @@ void measure_idle(const std::string& name, Pair& pair) {
 
 int main(int count, char** arguments) {
   const int repeats = count > 1 ? std::atoi(arguments[1]) : 5;
-  std::printf(
-      "# name value unit ratio-to-peer target; peers: raw TCP (plain), raw TCP with OpenSSL (tls), %d repeats\n",
-      repeats);
-  compare_round_trips("plain", ravnest_plain, raw_tcp, repeats, "<=2");
-  compare_round_trips("tls", ravnest_tls, raw_tls, repeats, "-");
-  compare_round_trips("inproc", ravnest_inproc, raw_tcp, repeats, "-");
+  const std::string only = count > 2 ? arguments[2] : "";
+  const auto wanted = [&](const std::string& name) { return only.empty() || only == name; };
+  using Make = std::unique_ptr<Pair> (*)();
+  struct Contestant {
+    std::string name;
+    Make make;
+    Make peer;
+    const char* round_trip;
+    Targets targets;
+  };
+  std::vector<Contestant> contestants = {{"plain", ravnest_plain, raw_tcp, "<=2", {">=0.8", "<=1.5"}},
+                                         {"tls", ravnest_tls, raw_tls, "-", {">=0.6", "-"}},
+                                         {"inproc", ravnest_inproc, raw_tcp, "-", {"-", "-"}}};
   if (grpc_stream() != nullptr) {
-    compare_round_trips("grpc", grpc_stream, raw_tcp, repeats, "-");
-    compare_round_trips("grpc_tls", grpc_tls, raw_tls, repeats, "-");
+    contestants.push_back({"grpc", grpc_stream, raw_tcp, "-", {"-", "-"}});
+    contestants.push_back({"grpc_tls", grpc_tls, raw_tls, "-", {"-", "-"}});
   }
-  compare("plain", *ravnest_plain(), *raw_tcp(), repeats, {">=0.8", "<=1.5"});
-  compare("tls", *ravnest_tls(), *raw_tls(), repeats, {">=0.6", "-"});
-  if (const auto grpc = grpc_stream()) {
-    compare("grpc", *grpc, *raw_tcp(), repeats, {"-", "-"});
-    compare("grpc_tls", *grpc_tls(), *raw_tls(), repeats, {"-", "-"});
-  } else {
-    std::puts("# grpc: not there when this was built (Debian: libgrpc++-dev)");
+  std::printf("# name value unit ratio-to-peer target; peers: raw TCP, and with OpenSSL for tls; %d repeats\n",
+              repeats);
+  for (const Contestant& each : contestants) {
+    if (wanted("rtt")) compare_round_trips(each.name, each.make, each.peer, repeats, each.round_trip);
   }
-  measure_idle("plain", *ravnest_plain());
-  measure_idle("tls", *ravnest_tls());
+  for (const Contestant& each : contestants) {
+    if (wanted(each.name)) compare(each.name, *each.make(), *each.peer(), repeats, each.targets);
+  }
+  if (grpc_stream() == nullptr) std::puts("# grpc: not there when this was built (Debian: libgrpc++-dev)");
+  if (wanted("idle")) {
+    measure_idle("plain", *ravnest_plain());
+    measure_idle("tls", *ravnest_tls());
+  }
 }

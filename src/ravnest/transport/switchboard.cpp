@@ -139,8 +139,8 @@ void Switchboard::shut(const Status& status) {
       collect(name, peer);
     }
     events_.clear();
-    arrived_.notify_all();
-    progressed_.notify_all();
+    notify_arrived_ = true;
+    notify_progressed_ = true;
   }
   settle();
   std::unique_lock lock(mutex_);
@@ -174,14 +174,14 @@ void Switchboard::announce(const std::string& name, const Peer& peer) {
   };
   if (!events_.empty() && events_.back().peer == name && is_passing(events_.back())) events_.pop_back();
   events_.push_back({name, peer.serial, 0, 0, PeerChange{peer.state, peer.reason}});
-  arrived_.notify_one();
+  notify_arrived_ = true;
 }
 
 void Switchboard::collect(const std::string& name, Peer& peer) {
   for (Arrived& arrived : peer.session->take_arrived()) {
     if (shut_) continue;
     events_.push_back({name, peer.serial, arrived.lane, arrived.weight, std::move(arrived.message)});
-    arrived_.notify_one();
+    notify_arrived_ = true;
   }
   auto finished = peer.session->take_finished();
   std::ranges::move(finished, std::back_inserter(finished_));
@@ -196,7 +196,7 @@ void Switchboard::begin_anew(const std::string& name, Peer& peer, std::uint64_t 
   peer.past = past;
   peer.session = new_session(id);
   ++peer.serial;
-  progressed_.notify_all();
+  notify_progressed_ = true;
 }
 
 Status Switchboard::linked(const std::string& peer_name, const wire::Hello& hello) {
@@ -210,7 +210,7 @@ Status Switchboard::linked(const std::string& peer_name, const wire::Hello& hell
   }
   Status linked = peer.session->link(hello, clock_.now());
   collect(peer_name, peer);
-  progressed_.notify_all();
+  notify_progressed_ = true;
   if (!linked.ok()) return linked;
   ++peer.past.connections;
   change(peer_name, peer, PeerState::kUp, "");
@@ -301,7 +301,7 @@ Status Switchboard::acknowledged(const std::string& peer_name, std::size_t lane,
   Peer& peer = *find(peer_name);
   Status taken = peer.session->acknowledged(lane, acknowledge);
   collect(peer_name, peer);
-  progressed_.notify_all();
+  notify_progressed_ = true;
   return taken;
 }
 
@@ -344,8 +344,16 @@ TimePoint Switchboard::next_deadline() const {
 
 void Switchboard::settle() {
   std::unique_lock lock(mutex_);
-  if (settling_) return;  // whoever is at it goes on until nothing is left
-  settling_ = std::this_thread::get_id();
+  const bool arrived = std::exchange(notify_arrived_, false);
+  const bool progressed = std::exchange(notify_progressed_, false);
+  const bool settles = !finished_.empty() && !settling_;  // whoever is at it goes on until nothing is left
+  if (settles) settling_ = std::this_thread::get_id();
+  lock.unlock();
+  // Without the lock, since those who are woken want it first.
+  if (arrived) arrived_.notify_all();
+  if (progressed) progressed_.notify_all();
+  if (!settles) return;
+  lock.lock();
   while (!finished_.empty()) {
     std::vector<Finished> finished;
     finished.swap(finished_);

@@ -2,8 +2,8 @@
 //
 // An application's threads send and receive on one side; on the other a carrier (one thread at a time, and the same
 // order of calls as on its connection) moves frames and reports connections. The switchboard keeps the peers' states,
-// the queue of events and the waiting threads. Completions are called without the lock held, by `settle`, which a
-// carrier calls after it has told the switchboard something.
+// the queue of events and the waiting threads. Those are woken, and completions called, by `settle`, which a carrier
+// calls after it has told the switchboard something and holds no lock that they could want.
 #pragma once
 
 #include <condition_variable>
@@ -87,7 +87,7 @@ class Switchboard {
   // Judges all peers by the time; tells which connections are to be given up.
   std::vector<std::string> look();
   TimePoint next_deadline() const;
-  // Calls what is due to be called. Never with a lock held by the caller that a Completion could want.
+  // Wakes who waits for what has come, and calls what is due to be called.
   void settle();
 
  private:
@@ -125,6 +125,8 @@ class Switchboard {
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::condition_variable progressed_;  // room in a queue, or something acknowledged
+  bool notify_arrived_ = false;         // by the next `settle`
+  bool notify_progressed_ = false;
   std::map<std::string, Peer, std::less<>> peers_;
   std::deque<Queued> events_;
   std::vector<Finished> finished_;

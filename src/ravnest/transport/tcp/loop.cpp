@@ -33,7 +33,7 @@ constexpr Duration kLastBackoff = seconds(1);
 constexpr Duration kCourtesy = milliseconds(50);
 constexpr Duration kLookEvery = milliseconds(100);
 constexpr std::size_t kMostUnwritten = 512 << 10;
-constexpr std::uint64_t kReadTurn = 4 << 20;
+constexpr std::uint64_t kReadTurn = 1 << 20;
 constexpr int kAcceptTurn = 64;
 // What a sending thread writes itself; more is left to the network's thread.
 constexpr std::uint64_t kShortMessage = 128 << 10;
@@ -322,11 +322,7 @@ void Loop::drop(std::uint64_t id, std::string_view reason) {
   count(*connection);
   control(epoll_, EPOLL_CTL_DEL, connection->stream.descriptor(), id, 0);
   const auto line = lines_.find(connection->peer);
-  if (line == lines_.end() || line->second.connection != id) {
-    if (connection->peer.empty())
-      complain(text("dropped a connection from ", connection->stream.socket().peer(), ": ", reason));
-    return;
-  }
+  if (line == lines_.end() || line->second.connection != id) return;
   line->second.connection = 0;
   if (std::exchange(line->second.linked, false)) {
     board_.unlinked(connection->peer, reason);
@@ -354,13 +350,21 @@ void Loop::advance(Connection& connection) {
   const std::uint64_t id = connection.id;
   std::unique_lock lock(connection.in_use);
   Status status = go_on(connection);
-  if (status.ok()) return;
+  if (status.ok()) {
+    lock.unlock();
+    board_.settle();  // now, and not at the turn's end: someone may wait for what has come
+    return;
+  }
   if (status.code() == Code::kCorrupt && connection.phase == Phase::kOpen) {
     connection.writer.add(wire::FrameKind::kGoodbye, 0,
                           wire::encode(wire::Goodbye{wire::Farewell::kBroken, status.message()}));
     (void)connection.writer.flush(connection.stream);
   }
   lock.unlock();
+  // One that only looked whether someone is there is not worth a line.
+  if (connection.peer.empty() && status.code() != Code::kUnavailable) {
+    complain(text("refused ", connection.stream.socket().peer(), ": ", status.message()));
+  }
   drop(id, status.message());
 }
 
