@@ -30,6 +30,9 @@ class Stream {
   Result<bool> handshake();
   // The name in the certificate of the other side; empty in the clear. After the handshake.
   std::string certified_name() const;
+  ShownCertificate certificate() const;
+  // Of TLS, what made the last call fail; kNone in the clear.
+  TlsTrouble trouble() const { return trouble_; }
 
   // Fills `first`, then `second`; how many bytes in all, 0 where there are none yet. kUnavailable at the end.
   Result<std::size_t> read(std::span<std::byte> first, std::span<std::byte> second = {});
@@ -58,6 +61,7 @@ class Stream {
   Socket socket_;
   TlsSession session_;  // none: in the clear
   bool wants_write_ = false;
+  TlsTrouble trouble_ = TlsTrouble::kNone;
   std::vector<std::byte> record_;  // small pieces, joined
 };
 
