@@ -110,6 +110,21 @@ TEST(Examination, EndsAtOnceWhenAskedTo) {
   EXPECT_LT(SystemClock().now() - start, kTestTime);
 }
 
+TEST(Examination, EndsInTheMiddleOfAPeerWhenAskedTo) {
+  const NodeData data(plan_on_free_ports(2));
+  const Stop stop;
+  const FakePeer mute(data.here().plan.pool.nodes[1].address.port, [&](Socket socket, const Wait& wait) {
+    stop.now();
+    (void)wait_for(socket.descriptor(), POLLHUP, wait);
+  });
+  ExamineOptions asked = options(std::chrono::hours(1));
+  asked.patience = kTestTime;
+  asked.stop = stop.descriptor();
+  const TimePoint start = SystemClock().now();
+  EXPECT_EQ(examine(data.here(), {0}, asked).status().code(), Code::kCancelled);
+  EXPECT_LT(SystemClock().now() - start, kTestTime / 2);
+}
+
 TEST(Summary, CountsWhatIsWrong) {
   const Finding ok{Verdict::kOk, "", ""};
   const Finding warning{Verdict::kWarning, "", ""};

@@ -325,5 +325,18 @@ TEST_F(Pair, BeingAskedToStopEndsEverythingAtOnce) {
   EXPECT_LT(SystemClock().now() - start, kTestTime / 2);
 }
 
+TEST_F(Pair, BeingAskedToStopInTheMiddleOfTheGreetingIsNoRefusal) {
+  const Stop stop;
+  const FakePeer mute(port(1), [&](Socket socket, const Wait& wait) {
+    std::array<std::byte, 4096> heard{};
+    (void)socket.receive_some(heard, wait);
+    stop.now();
+    (void)socket.receive_some(heard, wait);
+  });
+  const tcp::Reached reached =
+      tcp::reach(data_.caller(0), peer(data_.here().plan, 1), Wait::of(kTestTime, stop.descriptor()));
+  EXPECT_EQ(reached.trouble, Trouble::kStopped) << reached.status;
+}
+
 }  // namespace
 }  // namespace ravnest::doctor
