@@ -1,11 +1,7 @@
 // `ravnest benchmark`: what this machine can do, as its entry of the pool file.
-#include <sys/signalfd.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
@@ -23,6 +19,7 @@
 #include "ravnest/machine/memory.h"
 #include "ravnest/machine/socket.h"
 #include "ravnest/plan/pool_entry.h"
+#include "stop_signals.h"
 
 namespace ravnest::cli {
 namespace {
@@ -61,37 +58,6 @@ struct Options {
   std::uint16_t serve = 0;
   std::string bind;
   double serve_seconds = 600;
-};
-
-// Ctrl-C and the like as a descriptor that waiting calls watch, for as long as the object lives. To be made before any
-// thread, since threads inherit what is blocked. A signal that no one took acts when the object goes.
-class StopSignals {
- public:
-  StopSignals() {
-    sigset_t signals;
-    ::sigemptyset(&signals);
-    ::sigaddset(&signals, SIGINT);
-    ::sigaddset(&signals, SIGTERM);
-    ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
-    descriptor_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-  }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-  ~StopSignals() {
-    ::close(descriptor_);
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-
-  int descriptor() const { return descriptor_; }
-  void take() const {
-    signalfd_siginfo taken;
-    while (::read(descriptor_, &taken, sizeof taken) > 0) {
-    }
-  }
-
- private:
-  sigset_t before_{};
-  int descriptor_ = -1;
 };
 
 Duration duration(double seconds) {

@@ -15,11 +15,16 @@ T require(Result<T> result) {
   return std::move(result).value();
 }
 
+// The release of this command, such as "0.3.0".
+const char* release();
+
 void add_benchmark(CLI::App& app);  // needs torch
 void add_plan(CLI::App& app);       // needs torch
 void add_explain(CLI::App& app);
 void add_simulate(CLI::App& app);  // needs torch
 void add_pack(CLI::App& app);
 void add_unpack(CLI::App& app);
+void add_ping(CLI::App& app);
+void add_doctor(CLI::App& app);
 
 }  // namespace ravnest::cli

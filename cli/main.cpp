@@ -13,6 +13,8 @@ void require(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message());
 }
 
+const char* release() { return RAVNEST_VERSION; }
+
 namespace {
 
 constexpr const char* kDescription =
@@ -25,12 +27,14 @@ constexpr const char* kDescription =
     "  ravnest simulate m.pt2 s.json  predicts what joins, losses and slow links would do\n"
     "  ravnest pack node_3            makes one archive of what node_3 needs of the plan\n"
     "  ravnest unpack node_3.ravnest  checks it and lays it out on node_3's own machine\n"
+    "  ravnest doctor                 on each machine: can it play its part, does it reach the others?\n"
+    "  ravnest ping node_3            how the path to node_3 is\n"
     "\n"
     "A model gets into a file by Python: ravnest.capture(model, (example,), path='model.pt2')";
 
 int run(int argc, char** argv) {
   CLI::App app(kDescription, "ravnest");
-  app.set_version_flag("--version", RAVNEST_VERSION, "Print the version and exit");
+  app.set_version_flag("--version", release(), "Print the version and exit");
   if constexpr (RAVNEST_WITH_TORCH) {
     add_benchmark(app);
     add_plan(app);
@@ -39,6 +43,8 @@ int run(int argc, char** argv) {
   if constexpr (RAVNEST_WITH_TORCH) add_simulate(app);
   add_pack(app);
   add_unpack(app);
+  add_ping(app);
+  add_doctor(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& outcome) {

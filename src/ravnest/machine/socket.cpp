@@ -10,16 +10,19 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
-#include <memory>
 #include <system_error>
 #include <utility>
+
+#include "ravnest/machine/resolve.h"
 
 namespace ravnest {
 namespace {
 
 constexpr int kUnsentBytes = 256 << 10;
 constexpr int kBacklog = 128;
+constexpr Duration kLookupTime = std::chrono::seconds(10);
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -33,22 +36,8 @@ void set_options(int descriptor) {
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof kUnsentBytes);
 }
 
-using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-Result<Addresses> resolve(const std::string& host, std::uint16_t port, int flags) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error == EAI_AGAIN) return unavailable("the name ", host, " cannot be resolved for now: ", ::gai_strerror(error));
-  if (error != 0) return invalid("the name ", host, " cannot be resolved: ", ::gai_strerror(error));
-  return Addresses(found, &::freeaddrinfo);
-}
-
-Status connect_one(const Socket& socket, const addrinfo& to, const Wait& wait, int& error) {
-  error = ::connect(socket.descriptor(), to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
+Status connect_one(const Socket& socket, const HostAddress& to, const Wait& wait, int& error) {
+  error = ::connect(socket.descriptor(), to.raw(), to.size) == 0 ? 0 : errno;
   if (error == EINPROGRESS) {
     error = 0;
     if (Status ready = wait_for(socket.descriptor(), POLLOUT, wait); !ready.ok()) return ready;
@@ -88,13 +77,13 @@ Result<Socket> listen_everywhere(std::uint16_t port) {
 }
 
 Result<Socket> listen_at(const std::string& host, std::uint16_t port) {
-  const auto found = resolve(host, port, AI_PASSIVE);
+  const auto found = resolve(host, port, Lookup::kToListen, Wait::of(kLookupTime));
   if (!found.ok()) return found.status();
   Status last = invalid("no address");
-  for (const addrinfo* at = found->get(); at != nullptr; at = at->ai_next) {
-    Socket socket(open_socket(at->ai_family));
+  for (const HostAddress& address : *found) {
+    Socket socket(open_socket(address.family()));
     last = socket.descriptor() < 0 ? unavailable(reason(errno))
-                                   : bind_and_listen(socket.descriptor(), at->ai_addr, at->ai_addrlen);
+                                   : bind_and_listen(socket.descriptor(), address.raw(), address.size);
     if (last.ok()) return socket;
   }
   return last;
@@ -140,12 +129,13 @@ Socket::~Socket() {
 
 Result<Socket> Socket::connect(const Address& to, const Wait& wait, int* system_error) {
   int error = 0;
-  const auto found = resolve(to.host, to.port, 0);
+  const auto found = resolve(to.host, to.port, Lookup::kToConnect, wait);
   if (!found.ok()) return found.status();
   Status last = unavailable("no address");
-  for (const addrinfo* at = found->get(); at != nullptr; at = at->ai_next) {
-    Socket socket(open_socket(at->ai_family));
-    last = socket.descriptor() < 0 ? unavailable(reason(errno)) : connect_one(socket, *at, wait, error);
+  for (const HostAddress& address : *found) {
+    Socket socket(open_socket(address.family()));
+    error = errno;
+    last = socket.descriptor() < 0 ? unavailable(reason(error)) : connect_one(socket, address, wait, error);
     if (system_error != nullptr) *system_error = error;
     if (last.ok()) {
       set_options(socket.descriptor());

@@ -29,8 +29,8 @@ Status wait_for(int descriptor, short events, const Wait& wait);
 
 class Socket {
  public:
-  // Resolves the host and tries its addresses in turn. Asking for the name is up to the system and is not cut short.
-  // `system_error` is told the system's number for a failure to connect, such as ECONNREFUSED.
+  // Resolves the host and tries its addresses in turn. `system_error` is told the system's number for a failure to
+  // connect, such as ECONNREFUSED; it stays 0 where the name has no address or the time was over.
   static Result<Socket> connect(const Address& to, const Wait& wait, int* system_error = nullptr);
   // Takes a connected descriptor over.
   explicit Socket(int descriptor) noexcept : descriptor_(descriptor) {}

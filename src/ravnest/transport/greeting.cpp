@@ -20,7 +20,8 @@ Status check_greeting(const Greeter& greeter, const wire::Hello& hello) {
     return invalid(from, " looks for ", printable(hello.to), " where ", greeter.self,
                    " is: check the addresses in the plan");
   }
-  if (hello.from == greeter.self) return invalid("another node calls itself ", greeter.self, " too");
+  if (hello.from == greeter.self && hello.purpose == wire::Purpose::kSession)
+    return invalid("another node calls itself ", greeter.self, " too");
   if (hello.session == 0 && hello.purpose == wire::Purpose::kSession) return invalid(from, " names no session");
   return {};
 }

@@ -16,7 +16,8 @@ struct Greeter {
   std::string_view certified;  // the name in the peer's certificate; empty: insecure
 };
 
-// kInvalid, with a sentence that both sides may show, where the two must not talk.
+// kInvalid, with a sentence that both sides may show, where the two must not talk. A node may ask itself, but not have
+// a session with itself.
 Status check_greeting(const Greeter& greeter, const wire::Hello& hello);
 
 }  // namespace ravnest::transport

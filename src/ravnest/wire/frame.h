@@ -102,8 +102,9 @@ enum class Farewell : std::uint8_t {
   kClosing = 1,  // the sender ends in good order
   kBusy = 2,     // not this connection: there is another one, or there are too many
   kBroken = 3,   // what came can not be right; connect anew
+  kVersion = 4,  // as kRefused: the two speak different major versions
 };
-constexpr Farewell highest(Farewell) { return Farewell::kBroken; }
+constexpr Farewell highest(Farewell) { return Farewell::kVersion; }
 
 struct Goodbye {
   Farewell farewell = Farewell::kClosing;

@@ -18,14 +18,6 @@ using StoreContext = std::unique_ptr<X509_STORE_CTX, FreeWith<X509_STORE_CTX_fre
 
 constexpr std::string_view kAgain = "pack this node again from the plan and unpack the new package here";
 
-std::string shown(const ASN1_TIME* time) {
-  const Bio out(BIO_new(BIO_s_mem()));
-  if (out == nullptr || time == nullptr || ASN1_TIME_print(out.get(), time) != 1) return "a time that cannot be read";
-  const char* data = nullptr;
-  const long size = BIO_get_mem_data(out.get(), &data);
-  return {data, static_cast<std::size_t>(size)};
-}
-
 bool bears_name(const Certificate& certificate, std::string_view name) {
   constexpr unsigned kExactly = X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS;
   return !name.empty() && X509_check_host(certificate.get(), name.data(), name.size(), kExactly, nullptr) == 1;
@@ -89,6 +81,12 @@ Status check_identity(const Identity& identity, const std::string& authority_cer
     return invalid("the certificate is not of ", node, " but of another node: each node needs its own package; ",
                    kAgain);
   return check_chain(*certificate, *authority, node, now);
+}
+
+Result<std::string> certificate_subject(const std::string& certificate) {
+  const Result<Certificate> read = certificate_from_pem(certificate);
+  if (!read.ok()) return read.status();
+  return common_name(X509_get_subject_name(read->get()));
 }
 
 Status write_identity(const fs::path& folder, const Identity& identity, std::string_view authority_certificate) {

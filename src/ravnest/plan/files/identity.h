@@ -53,6 +53,9 @@ class Authority {
 Status check_identity(const Identity& identity, const std::string& authority_certificate, std::string_view node_name,
                       WallTime now);
 
+// The common name in a certificate: "node_3", or "ravnest plan ID" in an authority's. kCorrupt for what is none.
+Result<std::string> certificate_subject(const std::string& certificate);
+
 inline constexpr std::string_view kCertificateFile = "identity.crt";
 inline constexpr std::string_view kKeyFile = "identity.key";
 inline constexpr std::string_view kAuthorityFile = "identity.ca";

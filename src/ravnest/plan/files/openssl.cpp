@@ -3,6 +3,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
+#include <array>
 #include <limits>
 
 namespace ravnest::plan {
@@ -60,6 +61,20 @@ Result<Certificate> certificate_from_pem(const std::string& pem) {
   ERR_clear_error();  // that there is no second one is noted as an error
   if (second != nullptr) return corrupt("cannot read a certificate from PEM: there is more than one");
   return first;
+}
+
+std::string common_name(const X509_NAME* name) {
+  std::array<char, 128> written{};
+  const int size = X509_NAME_get_text_by_NID(name, NID_commonName, written.data(), static_cast<int>(written.size()));
+  return size < 0 ? "" : std::string(written.data(), static_cast<std::size_t>(size));
+}
+
+std::string shown(const ASN1_TIME* time) {
+  const Bio out(BIO_new(BIO_s_mem()));
+  if (out == nullptr || time == nullptr || ASN1_TIME_print(out.get(), time) != 1) return "a time that cannot be read";
+  const char* data = nullptr;
+  const long size = BIO_get_mem_data(out.get(), &data);
+  return {data, static_cast<std::size_t>(size)};
 }
 
 }  // namespace ravnest::plan

@@ -35,4 +35,10 @@ Result<Key> key_from_pem(const std::string& pem);
 // kCorrupt unless the text holds exactly one certificate: a second one would be trusted or sent along unseen.
 Result<Certificate> certificate_from_pem(const std::string& pem);
 
+// The name by which the certificate's owner or issuer is called; empty where there is none.
+std::string common_name(const X509_NAME* name);
+
+// A time as people write it, in GMT.
+std::string shown(const ASN1_TIME* time);
+
 }  // namespace ravnest::plan

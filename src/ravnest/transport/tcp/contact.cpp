@@ -12,30 +12,34 @@ namespace {
 Reached failed(Trouble trouble, Status status) { return {trouble, std::move(status), nullptr}; }
 
 Reached not_connected(const Peer& peer, const Status& status, int system_error) {
-  if (status.code() == Code::kInvalid) {
-    return failed(Trouble::kNameUnknown, invalid(status.message(), ": correct the address of ", peer.name,
-                                                 " in the pool file, or this machine's name service"));
-  }
-  if (status.code() == Code::kDeadline) {
+  if (status.code() == Code::kCancelled) return failed(Trouble::kStopped, status);
+  if (status.code() == Code::kDeadline || system_error == ETIMEDOUT) {
     return failed(Trouble::kSilence, unavailable("nothing at all comes back from ", peer.address,
-                                                 ": a firewall between the two drops what is "
-                                                 "sent, or the machine of ",
+                                                 ": a firewall in between drops what is sent, or the machine of ",
                                                  peer.name, " is off or has another address"));
   }
-  if (status.code() == Code::kCancelled) return failed(Trouble::kBroken, status);
-  if (system_error == ECONNREFUSED) {
-    return failed(Trouble::kNothingListens, unavailable("nothing listens at ", peer.address, ": start ", peer.name,
-                                                        " there, or run `ravnest doctor` there meanwhile"));
+  switch (system_error) {
+    case 0:
+      return failed(Trouble::kNameUnknown, invalid(status.message(), ": correct the address of ", peer.name,
+                                                   " in the pool file, or this machine's name service"));
+    case ECONNREFUSED:
+      return failed(Trouble::kNothingListens, unavailable("nothing listens at ", peer.address, ": start ", peer.name,
+                                                          " there, or run `ravnest doctor --wait 60` there meanwhile"));
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return failed(Trouble::kNoRoute, unavailable("there is no way from here to ", peer.address,
+                                                   ": check the address, and that both are in one network"));
+    default: return failed(Trouble::kNoRoute, unavailable(status.message(), ": check this machine's network"));
   }
-  if (system_error == EHOSTUNREACH || system_error == ENETUNREACH) {
-    return failed(Trouble::kNoRoute, unavailable("there is no way from here to ", peer.address,
-                                                 ": check the address, and that both are in one network"));
-  }
-  return failed(system_error == 0 ? Trouble::kNameUnknown : Trouble::kNoRoute, status);
 }
 
-Reached not_greeted(const Peer& peer, const Status& status) {
+// The connection was there, and then it was not what it should be.
+Reached not_greeted(const Peer& peer, const Status& status, TlsTrouble tls) {
+  if (tls == TlsTrouble::kCertificate)
+    return failed(Trouble::kCertificate, invalid(peer.name, " at ", peer.address, ": ", status.message()));
+  if (tls == TlsTrouble::kNotTls) return failed(Trouble::kNotANode, invalid(peer.address, ": ", status.message()));
   switch (status.code()) {
+    case Code::kCancelled: return failed(Trouble::kStopped, status);
     case Code::kDeadline:
       return failed(Trouble::kSilence, unavailable(peer.address,
                                                    " takes the connection and then says nothing: another "
@@ -43,8 +47,13 @@ Reached not_greeted(const Peer& peer, const Status& status) {
     case Code::kCorrupt:
       return failed(Trouble::kNotANode,
                     invalid("what is at ", peer.address, " is not a ravnest node: ", status.message()));
-    case Code::kUnsupported: return failed(Trouble::kVersion, invalid(peer.name, ": ", status.message()));
-    default: return failed(Trouble::kBroken, status.with_context(text(peer.name, " at ", peer.address)));
+    case Code::kUnsupported:
+      return failed(Trouble::kVersion, invalid(peer.name, " at ", peer.address, ": ", status.message()));
+    default:
+      return failed(Trouble::kBroken,
+                    unavailable(peer.address, " takes the connection and ends it (", status.message(),
+                                "): another program is there, or ", peer.name,
+                                " is just ending, or what forwards that port finds nothing behind it"));
   }
 }
 
@@ -70,8 +79,10 @@ Status Contact::next_frame(wire::FrameKind kind, const Wait& wait) {
     if (*step != FrameReader::Step::kFrame) return corrupt("a message came where none was asked for");
     if (reader_.header().kind == kind) return {};
     if (reader_.header().kind != wire::FrameKind::kGoodbye) return corrupt("an answer is of the wrong kind");
-    const auto goodbye = wire::decode_goodbye(reader_.body());
-    return goodbye.ok() ? cancelled(printable(goodbye->reason)) : goodbye.status();
+    auto goodbye = wire::decode_goodbye(reader_.body());
+    if (!goodbye.ok()) return goodbye.status();
+    goodbye_ = std::move(goodbye).value();
+    return unavailable(printable(goodbye_->reason));
   }
 }
 
@@ -127,20 +138,17 @@ struct Reaching {
     if (!socket.ok()) return not_connected(peer, socket.status(), system_error);
     auto stream = Stream::over(std::move(socket).value(), caller.tls ? &*caller.tls : nullptr, Side::kDialled);
     if (!stream.ok()) return failed(Trouble::kBroken, stream.status());
-    if (Status shaken = shake_hands(*stream); !shaken.ok()) return not_trusted(shaken);
+    if (Status shaken = shake_hands(*stream); !shaken.ok()) return not_greeted(peer, shaken, stream->trouble());
     const std::string certified = stream->certified_name();
     if (caller.tls && certified != peer.name) {
-      return failed(Trouble::kWrongNode, invalid(certified, " answers at ", peer.address, ", where ", peer.name,
-                                                 " should be: check the addresses in the plan"));
+      return failed(Trouble::kWrongNode, invalid(printable(certified), " answers at ", peer.address, ", where ",
+                                                 peer.name, " should be: check the addresses in the plan"));
     }
     std::unique_ptr<Contact> contact(new Contact(std::move(stream).value()));
     // A node that refuses this one's certificate says so only now.
     if (Status greeted = greet(*contact); !greeted.ok()) {
-      if (greeted.code() == Code::kInvalid)
-        return failed(Trouble::kCertificate, invalid(peer.name, ": ", greeted.message()));
-      if (greeted.code() == Code::kCancelled)
-        return failed(refusal(greeted), invalid(peer.name, " refuses: ", greeted.message()));
-      return not_greeted(peer, greeted);
+      if (contact->goodbye_) return refused(*contact->goodbye_);
+      return not_greeted(peer, greeted, contact->stream_.trouble());
     }
     if (Status fits = check_greeting({caller.name, caller.plan, peer.name, certified}, contact->hello()); !fits.ok()) {
       return failed(contact->hello().plan != caller.plan ? Trouble::kCertificate : Trouble::kWrongNode, fits);
@@ -148,16 +156,10 @@ struct Reaching {
     return {Trouble::kNone, {}, std::move(contact)};
   }
 
-  Reached not_trusted(const Status& status) const {
-    if (status.code() != Code::kInvalid) return not_greeted(peer, status);
-    const bool speaks_tls = status.message().find("does not speak TLS") == std::string::npos;
-    return failed(speaks_tls ? Trouble::kCertificate : Trouble::kNotANode,
-                  invalid(peer.name, " at ", peer.address, ": ", status.message()));
-  }
-
-  // A refusal is a sentence in words that may change; those of version are told apart, since they are the frozen ones.
-  static Trouble refusal(const Status& status) {
-    return status.message().find("of the protocol") != std::string::npos ? Trouble::kVersion : Trouble::kRefused;
+  Reached refused(const wire::Goodbye& goodbye) const {
+    const bool version = goodbye.farewell == wire::Farewell::kVersion;
+    return failed(version ? Trouble::kVersion : Trouble::kRefused,
+                  invalid(peer.name, " at ", peer.address, " refuses: ", printable(goodbye.reason)));
   }
 };
 

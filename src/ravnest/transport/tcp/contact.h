@@ -28,11 +28,12 @@ enum class Trouble : unsigned char {
   kNothingListens,  // the machine is there and refuses: the node is not running
   kSilence,         // nothing comes back: a firewall, or no machine
   kNotANode,        // something else is at that port
-  kCertificate,     // of another plan, or out of its time
+  kCertificate,     // a certificate is of another plan, or out of its time; on either side
   kWrongNode,       // another node of the plan is there
   kVersion,         // it speaks another version of the protocol
   kRefused,         // it does not want to talk to this node, and says why
   kBroken,          // the connection ended in the middle
+  kStopped,         // asked to stop
 };
 
 // Who asks.
@@ -49,6 +50,9 @@ class Contact {
   const wire::Hello& hello() const { return hello_; }
   // The name in its certificate; empty where insecure.
   std::string certified_name() const { return stream_.certified_name(); }
+  ShownCertificate certificate() const { return stream_.certificate(); }
+  // The number that its host's name stands for, with the port.
+  std::string dialled() const { return stream_.socket().peer(); }
 
   // Asks and waits for the answer.
   Result<wire::ProbeAnswer> ask(wire::Probe probe, const wire::Slice& data, const Wait& wait);
@@ -62,13 +66,14 @@ class Contact {
   explicit Contact(Stream stream) : stream_(std::move(stream)) {}
 
   Status flush(const Wait& wait);
-  // The next frame of that kind; a goodbye is the failure that it tells of.
+  // The next frame of that kind. A goodbye is kept, and a failure.
   Status next_frame(wire::FrameKind kind, const Wait& wait);
 
   Stream stream_;
   FrameReader reader_;
   FrameWriter writer_;
   wire::Hello hello_;
+  std::optional<wire::Goodbye> goodbye_;  // its last words
 };
 
 // The open contact, or what is wrong: `status` is a sentence that says what to do.

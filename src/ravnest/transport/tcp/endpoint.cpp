@@ -15,7 +15,9 @@ namespace {
 
 SwitchboardOptions board_options(const Options& options) {
   SwitchboardOptions board{.name = options.name, .peers = {}, .session = options.session, .new_session_id = {}};
-  for (const Peer& peer : options.peers) board.peers.push_back(peer.name);
+  for (const Peer& peer : options.peers) {
+    if (!options.probes_only) board.peers.push_back(peer.name);
+  }
   board.new_session_id = [device = std::make_shared<std::random_device>()] {
     const std::uint64_t id = (std::uint64_t{(*device)()} << 32) | (*device)();
     return std::max<std::uint64_t>(id, 1);

@@ -6,6 +6,7 @@
 // kMostStrangers of them are borne at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,11 @@ struct Options {
   std::optional<plan::StoredIdentity> identity;  // needed unless insecure
   Insecure insecure = Insecure::kNo;
   SessionOptions session;
+  // Answers questions (contact.h) and dials back, but has no sessions: it dials nobody by itself and turns away those
+  // who want to exchange messages, so that a node can be examined before it runs.
+  bool probes_only = false;
+  // Told the name of each node that comes with questions, by the network's thread: keep it short.
+  std::function<void(const std::string& asker)> on_asked;
   Logger log;
 };
 

@@ -65,7 +65,7 @@ Loop::Loop(const Options& options, std::optional<TlsContext> tls, Listener liste
       next_id_(kFirstConnection),
       random_(std::random_device{}()) {
   const TimePoint now = clock_.now();
-  for (const Peer& peer : options_.peers) {
+  for (const Peer& peer : options_.probes_only ? std::vector<Peer>() : options_.peers) {
     const bool preferred = options_.name < peer.name;
     lines_[peer.name] = {.address = dialled(peer.address),
                          .preferred = preferred,
@@ -481,7 +481,8 @@ Status Loop::on_hello(Connection& connection) {
   if (hello.ok()) {
     fits = check_greeting({options_.name, options_.plan, accepted ? "" : connection.peer, certified}, *hello);
   }
-  if (fits.ok() && hello->purpose == wire::Purpose::kSession && !board_.knows(hello->from)) {
+  const bool wants_session = fits.ok() && hello->purpose == wire::Purpose::kSession;
+  if (wants_session && !options_.probes_only && !board_.knows(hello->from)) {
     fits = invalid(hello->from, " is not a peer of ", options_.name);
   }
   if (!fits.ok()) {
@@ -491,12 +492,14 @@ Status Loop::on_hello(Connection& connection) {
                                    : fits.message();
     if (!accepted) return invalid(reason);
     complain(text("refused ", connection.stream.socket().peer(), ": ", reason));
-    close_with(connection, wire::Farewell::kRefused, reason);
+    close_with(connection, fits.code() == Code::kUnsupported ? wire::Farewell::kVersion : wire::Farewell::kRefused,
+               reason);
     return {};
   }
   if (hello->purpose == wire::Purpose::kProbe) {
     connection.phase = Phase::kProbe;
     connection.asker = hello->from;
+    if (options_.on_asked) options_.on_asked(hello->from);
     wire::Hello reply;
     reply.software = options_.software;
     reply.plan = options_.plan;
@@ -504,6 +507,10 @@ Status Loop::on_hello(Connection& connection) {
     reply.to = hello->from;
     reply.purpose = wire::Purpose::kProbe;
     connection.writer.add(wire::FrameKind::kHello, 0, wire::encode(reply));
+    return {};
+  }
+  if (options_.probes_only) {
+    close_with(connection, wire::Farewell::kBusy, text(options_.name, " is only being examined"));
     return {};
   }
   return accepted ? admit(connection, *hello) : link(connection, *hello);

@@ -18,6 +18,8 @@ namespace ravnest::transport::tcp {
 namespace {
 
 constexpr Duration kDialBackTime = std::chrono::seconds(5);
+// At a time. All of a plan's nodes may be examined at once, and each asks all of its peers.
+constexpr int kMostDiallings = 16;
 // Answers that nobody reads.
 constexpr std::size_t kMostUnread = 4 << 20;
 constexpr std::array<std::byte, wire::kMaxProbeDataBytes> kZeros{};
@@ -35,7 +37,7 @@ struct ProbeService::Shared {
   Descriptor stop = event();
   Descriptor ready = event();
   std::mutex mutex;
-  bool busy = false;
+  int diallings = 0;
   std::vector<Answer> answers;
 
   void put(Answer answer) {
@@ -84,7 +86,9 @@ void ProbeService::dial_back(const Connection& connection, std::uint64_t number)
   if (peer == options_.peers.end()) return refuse(text(connection.asker, " is not a peer of ", options_.name));
   {
     const std::lock_guard lock(shared_->mutex);
-    if (std::exchange(shared_->busy, true)) return refuse(text(options_.name, " is dialling back already; ask again"));
+    if (shared_->diallings == kMostDiallings)
+      return refuse(text(options_.name, " is dialling back to many others already; ask again"));
+    ++shared_->diallings;
   }
   Caller caller{options_.name, options_.plan, options_.software, tls_ == nullptr ? std::nullopt : std::optional(*tls_)};
   try {
@@ -95,11 +99,15 @@ void ProbeService::dial_back(const Connection& connection, std::uint64_t number)
       const Reached reached = reach(caller, to, Wait::of(kDialBackTime, shared->stop.number()));
       {
         const std::lock_guard lock(shared->mutex);
-        shared->busy = false;
+        --shared->diallings;
       }
       shared->put({id, {number, wall_ns(), reached.status.ok(), reached.status.message().substr(0, 2000)}});
     }).detach();
   } catch (const std::system_error& error) {
+    {
+      const std::lock_guard lock(shared_->mutex);
+      --shared_->diallings;
+    }
     refuse(text(options_.name, " cannot start a thread: ", error.what()));
   }
 }

@@ -1,7 +1,7 @@
 // Answers to the questions of those who only ask (contact.h).
 //
-// Runs on the network's thread, but for dialling back, which takes a thread of its own, one at a time: its answers are
-// taken by `take` after `ready` has become readable. It dials only where the plan says that the asking node is.
+// Runs on the network's thread, but for dialling back, which takes a thread of its own, a few at a time: its answers
+// are taken by `take` after `ready` has become readable. It dials only where the plan says that the asking node is.
 #pragma once
 
 #include <cstdint>

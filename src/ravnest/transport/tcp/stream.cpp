@@ -70,13 +70,21 @@ Result<bool> Stream::handshake() {
 
 std::string Stream::certified_name() const { return tls_ == nullptr ? "" : tcp::certified_name(tls_->session.get()); }
 
+ShownCertificate Stream::certificate() const {
+  return tls_ == nullptr ? ShownCertificate{} : shown_certificate(tls_->session.get());
+}
+
 Result<std::size_t> Stream::outcome(int result) {
   if (result > 0) return static_cast<std::size_t>(result);
   switch (SSL_get_error(tls_->session.get(), result)) {
     case SSL_ERROR_WANT_READ: return 0;
     case SSL_ERROR_WANT_WRITE: wants_write_ = true; return 0;
     case SSL_ERROR_ZERO_RETURN: return unavailable("it closed the connection");
-    default: return tls_failure(tls_->session.get());
+    default: {
+      TlsFailure failed = tls_failure(tls_->session.get());
+      trouble_ = failed.trouble;
+      return std::move(failed.status);
+    }
   }
 }
 

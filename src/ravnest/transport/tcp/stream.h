@@ -31,6 +31,9 @@ class Stream {
   Result<bool> handshake();
   // The name in the certificate of the other side; empty in the clear. After the handshake.
   std::string certified_name() const;
+  ShownCertificate certificate() const;
+  // Of TLS, what made the last call fail; kNone in the clear.
+  TlsTrouble trouble() const { return trouble_; }
 
   // Fills `first`, then `second`; how many bytes in all, 0 where there are none yet. kUnavailable at the end. After a
   // read that was not filled, the next one gives 0 without asking: wait for the descriptor to be readable.
@@ -68,6 +71,7 @@ class Stream {
   std::unique_ptr<Tls> tls_;  // none: in the clear
   bool wants_write_ = false;
   bool drained_ = false;  // the last read got all that there was
+  TlsTrouble trouble_ = TlsTrouble::kNone;
 };
 
 }  // namespace ravnest::transport::tcp

@@ -30,31 +30,34 @@ Status certificate_failure(long error) {
 }
 
 // What the other side said, or what it is that does not speak TLS.
-Status protocol_failure(unsigned long error) {
+TlsFailure protocol_failure(unsigned long error) {
+  const auto certificate = [](const auto&... words) { return TlsFailure{TlsTrouble::kCertificate, invalid(words...)}; };
   switch (ERR_GET_REASON(error)) {
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
-      return invalid(
+      return certificate(
           "it does not accept this node's certificate, which is of another plan than its own: unpack the same "
           "plan's packages on both machines");
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-      return invalid(
+      return certificate(
           "by its clock this node's certificate is out of its time: set the clocks of both machines, or make "
           "the plan anew");
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return invalid("no certificate was shown: not a node of a plan");
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return certificate("no certificate was shown: not a node of a plan");
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
     case SSL_R_HTTP_REQUEST:
     case SSL_R_UNKNOWN_PROTOCOL:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
-      return invalid("what is there does not speak TLS 1.3: another program, or a node that was started insecure");
+      return {TlsTrouble::kNotTls,
+              invalid("what is there does not speak TLS 1.3: another program, or a node that was started insecure")};
     default: {
       std::array<char, 256> words{};
       ERR_error_string_n(error, words.data(), words.size());
-      return unavailable("TLS failed: ", words.data());
+      return {TlsTrouble::kConnection, unavailable("TLS failed: ", words.data())};
     }
   }
 }
@@ -91,23 +94,28 @@ Result<TlsContext> TlsContext::create(const plan::StoredIdentity& identity) {
 std::string certified_name(SSL* session) {
   const plan::Certificate certificate(SSL_get1_peer_certificate(session));
   if (certificate == nullptr) return "";
-  std::array<char, 128> name{};
-  const int size = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate.get()), NID_commonName, name.data(),
-                                             static_cast<int>(name.size()));
-  return size < 0 ? "" : std::string(name.data(), static_cast<std::size_t>(size));
+  return plan::common_name(X509_get_subject_name(certificate.get()));
 }
 
-Status tls_failure(SSL* session) {
+ShownCertificate shown_certificate(SSL* session) {
+  const plan::Certificate certificate(SSL_get1_peer_certificate(session));
+  if (certificate == nullptr) return {};
+  return {plan::common_name(X509_get_subject_name(certificate.get())),
+          plan::common_name(X509_get_issuer_name(certificate.get())),
+          plan::shown(X509_get0_notAfter(certificate.get()))};
+}
+
+TlsFailure tls_failure(SSL* session) {
   const int system_error = errno;
   const unsigned long error = ERR_peek_error();
   ERR_clear_error();
-  if (ERR_GET_REASON(error) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-    return certificate_failure(SSL_get_verify_result(session));
-  }
-  if (ERR_GET_REASON(error) == SSL_R_UNEXPECTED_EOF_WHILE_READING) return unavailable("it closed the connection");
-  if (error != 0) return protocol_failure(error);
-  if (system_error != 0) return unavailable(std::generic_category().message(system_error));
-  return unavailable("it closed the connection");
+  if (ERR_GET_REASON(error) == SSL_R_CERTIFICATE_VERIFY_FAILED)
+    return {TlsTrouble::kCertificate, certificate_failure(SSL_get_verify_result(session))};
+  const bool ended = ERR_GET_REASON(error) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+  if (error != 0 && !ended) return protocol_failure(error);
+  if (!ended && system_error != 0)
+    return {TlsTrouble::kConnection, unavailable(std::generic_category().message(system_error))};
+  return {TlsTrouble::kConnection, unavailable("it closed the connection")};
 }
 
 }  // namespace ravnest::transport::tcp

@@ -35,8 +35,26 @@ using TlsSession = std::unique_ptr<SSL, plan::FreeWith<SSL_free>>;
 // The name in the certificate that the other side showed; empty where there is none.
 std::string certified_name(SSL* session);
 
-// Why OpenSSL's last call on the session failed. kInvalid where a certificate is the reason: trying again will not
-// help.
-Status tls_failure(SSL* session);
+// What the other side's certificate says; all empty where there is none.
+struct ShownCertificate {
+  std::string name;         // the node's
+  std::string issuer;       // "ravnest plan ID"
+  std::string valid_until;  // as people write it, in GMT
+};
+ShownCertificate shown_certificate(SSL* session);
+
+enum class TlsTrouble : unsigned char {
+  kNone,
+  kCertificate,  // one of the two sides does not accept the other's
+  kNotTls,       // what came is not TLS 1.3
+  kConnection,   // it ended or failed, for a reason that is not TLS's own
+};
+struct TlsFailure {
+  TlsTrouble trouble = TlsTrouble::kNone;
+  Status status;  // kInvalid where trying again will not help
+};
+
+// Why OpenSSL's last call on the session failed.
+TlsFailure tls_failure(SSL* session);
 
 }  // namespace ravnest::transport::tcp

@@ -1,0 +1,123 @@
+#include "ravnest/doctor/plan_here.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "ravnest/base/printable.h"
+#include "ravnest/machine/resolve.h"
+#include "ravnest/plan/files/folder.h"
+#include "ravnest/plan/files/write.h"
+
+namespace ravnest::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+using transport::tcp::Caller;
+
+std::vector<int> nodes_of(const plan::Plan& plan) {
+  std::vector<int> nodes;
+  for (const plan::PlannedCluster& cluster : plan.clusters) {
+    for (const plan::PlannedStage& stage : cluster.stages) nodes.push_back(stage.node);
+  }
+  std::ranges::sort(nodes);
+  return nodes;
+}
+
+std::string names(const std::vector<int>& nodes) {
+  std::vector<std::string> written;
+  for (const int node : nodes) written.push_back(plan::node_name(node));
+  return join(written);
+}
+
+bool is_on_this_machine(const plan::Plan& plan, int node, const Wait& wait) {
+  const Address at = listens_at(plan, node);
+  const auto found = resolve(at.host, at.port, Lookup::kToListen, wait);
+  return found.ok() && std::ranges::any_of(*found, is_here);
+}
+
+}  // namespace
+
+Result<PlanHere> read_plan_here(const fs::path& node_data) {
+  auto read = plan::read_plan(node_data);
+  if (!read.ok()) return read.status();
+  return PlanHere{node_data, std::move(read).value()};
+}
+
+Result<int> node_named(const plan::Plan& plan, std::string_view name) {
+  const std::vector<int> nodes = nodes_of(plan);
+  for (const int node : nodes) {
+    if (name == plan::node_name(node) || name == std::to_string(node)) return node;
+  }
+  return not_found("the plan has no part for a node \"", printable(name), "\"; its nodes are ", names(nodes));
+}
+
+fs::path folder_of(const PlanHere& here, int node) {
+  const int cluster = here.plan.place_of(node).first;
+  return here.node_data / text("cluster_", cluster) / to_string(here.plan.pool.nodes[node].address);
+}
+
+std::vector<int> nodes_with_identity(const PlanHere& here) {
+  std::vector<int> nodes = nodes_of(here.plan);
+  std::erase_if(nodes, [&](int node) { return !plan::is_there(folder_of(here, node) / plan::kCertificateFile); });
+  return nodes;
+}
+
+Address listens_at(const plan::Plan& plan, int node) {
+  const plan::PoolNode& own = plan.pool.nodes[node];
+  return own.bind.value_or(own.address);
+}
+
+transport::tcp::Peer peer(const plan::Plan& plan, int node) {
+  return {plan::node_name(node), plan.pool.nodes[node].address};
+}
+
+Result<int> asker_of(const PlanHere& here, int asked, const std::string& named) {
+  if (!named.empty()) return node_named(here.plan, named);
+  const std::vector<int> can = nodes_with_identity(here);
+  if (can.empty())
+    return not_found("no node's identity is in ", here.node_data.string(),
+                     "; ask from where the plan was made, or from where a node was unpacked");
+  const auto other = std::ranges::find_if(can, [&](int node) { return node != asked; });
+  return other == can.end() ? asked : *other;
+}
+
+Result<std::vector<int>> nodes_to_examine(const PlanHere& here, const std::string& named, const Wait& wait) {
+  if (!named.empty()) {
+    const auto node = node_named(here.plan, named);
+    if (!node.ok()) return node.status();
+    return std::vector{*node};
+  }
+  std::vector<int> can = nodes_with_identity(here);
+  if (can.size() == 1) return can;
+  if (can.empty())
+    return not_found("no node's identity is in ", here.node_data.string(),
+                     "; unpack this machine's package here (`ravnest unpack node_3.ravnest`), or name the folder with "
+                     "--node-data");
+  const std::string all = names(can);
+  std::erase_if(can, [&](int node) { return !is_on_this_machine(here.plan, node, wait); });
+  if (can.empty())
+    return not_found("the addresses of ", all, " are all of other machines: run this on those, or choose with --node");
+  return can;
+}
+
+Result<Caller> caller(const PlanHere& here, int node, const std::string& software) {
+  const std::string name = plan::node_name(node);
+  const auto identity = plan::read_identity(folder_of(here, node));
+  if (!identity.ok()) {
+    return Status(identity.status().code(),
+                  text("the identity of ", name, " is not here (", identity.status().message(),
+                       "): unpack its package here, or act as another node"));
+  }
+  const Status sound =
+      plan::check_identity(identity->identity, identity->authority_certificate, name, std::chrono::system_clock::now());
+  if (!sound.ok()) return sound;
+  auto tls = transport::tcp::TlsContext::create(*identity);
+  if (!tls.ok()) return tls.status();
+  return Caller{name, here.plan.id, software, std::move(tls).value()};
+}
+
+Caller insecure_caller(const PlanHere& here, int node, const std::string& software) {
+  return {plan::node_name(node), here.plan.id, software, std::nullopt};
+}
+
+}  // namespace ravnest::doctor
