@@ -105,12 +105,12 @@ Result<double> measure_rate(Contact& contact, Way way, Duration length, int stop
     last = clock.now();
     ++answered;
     ++counted;
-    if (counted_from == start && last >= start + length / 2) {
+    if (counted_from == start && last >= start + length / 4) {
       counted_from = last;
       counted = 0;
     }
   }
-  // So slow that there was nothing after half of the time.
+  // So slow that nothing came after the first quarter.
   if (counted == 0) {
     counted = answered;
     counted_from = start;

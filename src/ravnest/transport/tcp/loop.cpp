@@ -65,7 +65,8 @@ Loop::Loop(const Options& options, std::optional<TlsContext> tls, Listener liste
       next_id_(kFirstConnection),
       random_(std::random_device{}()) {
   const TimePoint now = clock_.now();
-  for (const Peer& peer : options_.probes_only ? std::vector<Peer>() : options_.peers) {
+  for (const Peer& peer : options_.peers) {
+    if (options_.probes_only) break;
     const bool preferred = options_.name < peer.name;
     lines_[peer.name] = {.address = dialled(peer.address),
                          .preferred = preferred,

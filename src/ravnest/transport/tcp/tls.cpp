@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include <array>
 #include <cerrno>
@@ -72,6 +73,9 @@ Result<TlsContext> TlsContext::create(const plan::StoredIdentity& identity) {
   auto authority = plan::certificate_from_pem(identity.authority_certificate);
   if (!authority.ok()) return authority.status();
 
+  // OpenSSL unpacks a certificate when it first looks into it: do it now, before threads share it.
+  (void)X509_check_purpose(authority->get(), -1, 0);
+  (void)X509_check_purpose(certificate->get(), -1, 0);
   std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   const bool set =
       context != nullptr && SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
