@@ -333,11 +333,9 @@ std::vector<std::string> Switchboard::look() {
   return silent;
 }
 
-TimePoint Switchboard::next_deadline() const {
+TimePoint Switchboard::next_deadline(const std::string& peer) const {
   const std::lock_guard lock(mutex_);
-  TimePoint deadline = clock_.now() + kBeat;
-  for (const auto& [name, peer] : peers_) deadline = std::min(deadline, peer.session->next_deadline());
-  return deadline;
+  return find(peer)->session->next_deadline();
 }
 
 void Switchboard::settle() {

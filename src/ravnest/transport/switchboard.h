@@ -83,7 +83,8 @@ class Switchboard {
 
   // Judges all peers by the time; tells which connections are to be given up.
   std::vector<std::string> look();
-  TimePoint next_deadline() const;
+  // When the peer has a frame to send, or is to be looked at, even if nothing happens.
+  TimePoint next_deadline(const std::string& peer) const;
   // Calls what is due to be called. Never with a lock held by the caller that a Completion could want.
   void settle();
 

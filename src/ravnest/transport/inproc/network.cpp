@@ -254,11 +254,13 @@ TimePoint Network::advance(TimePoint now) {
 }
 
 TimePoint Network::next_of(const Pair& pair, const Link& link) {
+  // While parted nothing can be done about what is due; it would be due again and again.
+  if (link.parted) return TimePoint::max();
   TimePoint next = TimePoint::max();
-  for (const std::string& name : {pair.first, pair.second}) {
-    if (const Switchboard* own = board(name)) next = std::min(next, own->next_deadline());
+  for (const auto& [self, peer] : {pair, Pair(pair.second, pair.first)}) {
+    const Switchboard* own = board(self);
+    if (own != nullptr && own->knows(peer)) next = std::min(next, own->next_deadline(peer));
   }
-  if (link.parted) return next;
   if (!link.open && board(pair.first) != nullptr && board(pair.second) != nullptr) next = std::min(next, link.retry_at);
   for (const auto& [to, lane] : link.towards) {
     if (!lane.under_way.empty()) next = std::min(next, lane.under_way.front().arrives);

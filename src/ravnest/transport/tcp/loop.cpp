@@ -122,9 +122,13 @@ void Loop::run() {
 int Loop::timeout_ms() const {
   if (!unread_.empty()) return 0;
   const TimePoint now = clock_.now();
-  TimePoint next = std::min(board_.next_deadline(), goodbye_until_.load());
+  TimePoint next = std::min(now + kBeat, goodbye_until_.load());
   for (const auto& [name, line] : lines_) {
     if (line.connection == 0 && !line.dialling) next = std::min(next, line.retry_at);
+    // What a full connection has to say is due when there is room: asking before would be asking all the time.
+    const auto connection = line.linked ? connections_.find(line.connection) : connections_.end();
+    const bool is_full = connection != connections_.end() && connection->second->writer.pending_bytes() >= kMostUnwritten;
+    if (!is_full) next = std::min(next, board_.next_deadline(name));
   }
   if (!listening_) next = std::min(next, accept_again_);
   for (const auto& [id, connection] : connections_) {
