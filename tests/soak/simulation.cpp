@@ -1,5 +1,5 @@
-// transport_simulation [--seeds N] [--first S] [--tell]: runs the transport's simulation for N seeds from S on. Ends with
-// 1 and the seed where a promise was broken; --tell prints every event.
+// transport_simulation [--seeds N] [--first S] [--tell]: runs the transport's simulation for N seeds from S on. Ends
+// with 1 and the seed where a promise was broken; --tell prints every event.
 #include "ravnest/transport/simulation.h"
 
 #include <chrono>

@@ -27,9 +27,9 @@ struct Sent {
   std::size_t from = 0;
   std::size_t to = 0;
   std::size_t lane = 0;
-  int sender = 0;                    // incarnations at the time of sending
+  int sender = 0;  // incarnations at the time of sending
   int receiver = 0;
-  std::uint64_t losses_before = 0;   // of the peer, that the sender's application knew of
+  std::uint64_t losses_before = 0;  // of the peer, that the sender's application knew of
   int completions = 0;
   Status status;
   bool arrived = false;
@@ -100,7 +100,7 @@ class Simulation {
 
   SessionOptions draw_options() {
     SessionOptions options;
-    std::vector<std::size_t> chunks = {1, 50, 700, 4096, std::numeric_limits<std::size_t>::max()};
+    std::vector<std::size_t> chunks = {13, 50, 700, 4096, std::numeric_limits<std::size_t>::max()};
     std::vector<std::uint64_t> limits = {1, 2000, 10'000, 100'000};
     options.chunk_bytes = one_of(chunks);
     // The window is agreed upon beforehand: it is the same at all nodes.
@@ -119,8 +119,8 @@ class Simulation {
 
   template <class... Ts>
   void note(const Ts&... parts) {
-    const std::string line = text(std::chrono::duration_cast<milliseconds>(clock_.now().time_since_epoch()).count(),
-                                  " ms: ", parts...);
+    const std::string line =
+        text(std::chrono::duration_cast<milliseconds>(clock_.now().time_since_epoch()).count(), " ms: ", parts...);
     for (const char c : line) outcome_.digest = (outcome_.digest ^ static_cast<unsigned char>(c)) * 1099511628211U;
     if (tell_) tell_(line);
   }

@@ -1,9 +1,9 @@
 // A run of endpoints on a simulated network that does its worst, drawn from a seed, and a judge of what they promised.
 //
-// The endpoints are real; the network, its faults and the time are not (inproc::Network with a ManualClock). First comes
-// a time of faults: messages of all priorities and sizes, delays, cuts, partitions, endpoints that end and come back,
-// applications that stop reading. Then all faults end, and everything that is owed has to come.
-// The same seed gives the same run, event by event.
+// The endpoints are real; the network, its faults and the time are not (inproc::Network with a ManualClock). First
+// comes a time of faults: messages of all priorities and sizes, delays, cuts, partitions, endpoints that end and come
+// back, applications that stop reading. Then all faults end, and everything that is owed has to come. The same seed
+// gives the same run, event by event.
 #pragma once
 
 #include <cstdint>

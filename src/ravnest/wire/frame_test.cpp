@@ -96,9 +96,7 @@ TEST(FrameBytes, OfAnAcknowledgement) {
 TEST(FrameBytes, OfAHeartbeat) {
   EXPECT_EQ(hex(encode(Heartbeat{1, -2, 3})), "0100000000000000feffffffffffffff0300000000000000");
 }
-TEST(FrameBytes, OfAGoodbye) {
-  EXPECT_EQ(hex(encode(Goodbye{Farewell::kBroken, "bye"})), "0303000000627965");
-}
+TEST(FrameBytes, OfAGoodbye) { EXPECT_EQ(hex(encode(Goodbye{Farewell::kBroken, "bye"})), "0303000000627965"); }
 TEST(FrameBytes, OfAProbeAndItsAnswer) {
   EXPECT_EQ(hex(encode(Probe{ProbeKind::kDialBack, 5, 6})), "02050000000000000006000000");
   EXPECT_EQ(hex(encode(ProbeAnswer{5, -1, true, "ok"})), "0500000000000000ffffffffffffffff01020000006f6b");

@@ -32,8 +32,9 @@ inline std::vector<std::byte> joined(const EncodedMessage& encoded) {
 // As a transport receives: into one buffer that is aligned to 64.
 inline Slice received(ByteSpan bytes) {
   constexpr std::align_val_t kAlign{kAlignment};
-  std::shared_ptr<std::byte> block(static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes.size(), 1), kAlign)),
-                                   [](std::byte* b) { ::operator delete(b, std::align_val_t{kAlignment}); });
+  std::shared_ptr<std::byte> block(
+      static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes.size(), 1), kAlign)),
+      [](std::byte* b) { ::operator delete (b, std::align_val_t{kAlignment}); });
   std::ranges::copy(bytes, block.get());
   return {{block.get(), bytes.size()}, block};
 }

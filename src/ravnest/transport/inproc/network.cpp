@@ -156,6 +156,7 @@ void Network::greet(const Pair& pair, Link& link, TimePoint now) {
   for (const auto& [self, peer] : {pair, Pair(pair.second, pair.first)}) {
     wire::Hello hello;
     board(self)->describe(peer, hello);
+    link.sessions[self] = hello.session;
     post(link, peer, hello, now);
   }
 }
@@ -178,8 +179,9 @@ void Network::post(Link& link, const std::string& to, Parcel parcel, TimePoint n
 Status Network::deliver(const std::string& from, const std::string& to, UnderWay& arrived) {
   Switchboard& receiver = *board(to);
   if (const auto* hello = std::get_if<wire::Hello>(&arrived.parcel)) {
-    links_[pair_of(from, to)].backoff = kFirstBackoff;
-    return receiver.linked(from, *hello);
+    Link& link = links_[pair_of(from, to)];
+    link.backoff = kFirstBackoff;
+    return receiver.linked(from, *hello, link.sessions[to]);
   }
   receiver.heard(from);
   if (auto* chunk = std::get_if<ChunkFrame>(&arrived.parcel)) {

@@ -28,8 +28,9 @@ struct Connection {
   const Side side;
   TimePoint deadline;  // of every phase but kOpen
   Phase phase = Phase::kHandshake;
-  std::string peer;   // known from the start on the dialling side, otherwise from the hello on
-  std::string asker;  // of a probe
+  std::string peer;           // known from the start on the dialling side, otherwise from the hello on
+  std::string asker;          // of a probe
+  std::uint64_t session = 0;  // of this end, as its hello said
   FrameReader reader;
   FrameWriter writer;
   std::uint32_t watched = 0;  // epoll's events

@@ -100,6 +100,10 @@ void ProbeService::dial_back(const Connection& connection, std::uint64_t number)
       shared->put({id, {number, wall_ns(), reached.status.ok(), reached.status.message().substr(0, 2000)}});
     }).detach();
   } catch (const std::system_error& error) {
+    {
+      const std::lock_guard lock(shared_->mutex);
+      shared_->busy = false;
+    }
     refuse(text(options_.name, " cannot start a thread: ", error.what()));
   }
 }
