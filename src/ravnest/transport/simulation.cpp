@@ -72,9 +72,10 @@ class Simulation {
     }
     calm_down();
     const TimePoint quiet_end = clock_.now() + kQuietTime;
-    while (clock_.now() < quiet_end && outcome_.violation.empty() && !(all_up() && nothing_is_owed())) {
+    // At least once, so that every application has read what there was.
+    do {
       step(milliseconds(100));
-    }
+    } while (clock_.now() < quiet_end && outcome_.violation.empty() && !(all_up() && nothing_is_owed()));
     if (outcome_.violation.empty()) judge_the_end();
     for (Node& node : nodes_) node.endpoint.reset();
     return outcome_;

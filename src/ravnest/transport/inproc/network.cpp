@@ -231,9 +231,10 @@ bool Network::advance_link(const Pair& pair, Link& link, TimePoint now) {
     }
   }
   for (const auto& [self, peer] : {pair, Pair(pair.second, pair.first)}) {
-    while (auto frame = board(self)->next_frame(peer)) {
+    const std::string& to = peer;  // clang does not let a lambda have a structured binding
+    while (auto frame = board(self)->next_frame(to)) {
       happened = true;
-      std::visit([&](auto& each) { post(link, peer, std::move(each), now); }, *frame);
+      std::visit([&](auto& each) { post(link, to, std::move(each), now); }, *frame);
     }
   }
   return happened;
