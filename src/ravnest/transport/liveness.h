@@ -35,10 +35,14 @@ class Liveness {
     heard_ = now;
   }
   // To be called every beat or more often. Where it was not, this process itself was stopped: that time is not counted.
-  void look(TimePoint now) {
-    if (const Duration own_pause = now - looked_; own_pause > 2 * kBeat) heard_ = std::min(heard_ + own_pause, now);
+  // Returns how long it was stopped.
+  Duration look(TimePoint now) {
+    const Duration since = now - looked_;
+    const Duration own_pause = since > 2 * kBeat ? since : Duration::zero();
+    heard_ = std::min(heard_ + own_pause, now);
     looked_ = now;
     for (; now - decayed_ > kHalfLife; decayed_ += kHalfLife) longest_ = std::max(longest_ / 2, kBeat);
+    return own_pause;
   }
 
   Duration silence(TimePoint now) const { return now - heard_; }

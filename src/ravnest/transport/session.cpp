@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 namespace ravnest::transport {
@@ -88,9 +89,8 @@ Status Session::link(const wire::Hello& hello, TimePoint now) {
     out.next = received[lane].message;
     out.offset = received[lane].offset;
     out.blocked_since.reset();
-    // The hello has just told the peer of everything.
-    lanes_in_[lane].unreported = 0;
-    lanes_in_[lane].report_at.reset();
+    // What is to be reported stays so: the hello was written a while ago, and the application may have taken more
+    // since.
   }
   linked_ = true;
   liveness_.restart(now);
@@ -114,32 +114,24 @@ bool Session::can_send(const LaneOut& out) const {
 }
 
 std::optional<std::size_t> Session::next_lane(TimePoint now) {
-  std::optional<std::size_t> highest;
-  std::optional<std::size_t> lower;
+  std::optional<std::size_t> next;
   for (std::size_t lane = 0; lane < wire::kLanes; ++lane) {
     LaneOut& out = lanes_out_[lane];
     if (can_send(out)) {
       out.blocked_since.reset();
-      if (!highest) {
-        highest = lane;
-      } else if (!lower) {
-        lower = lane;
-      }
-    } else if (out.next < out.first + out.queue.size() && !out.blocked_since) {
-      out.blocked_since = now;
+      if (!next || out.overtaken >= kMostOvertaken) next = lane;
+    } else {
+      out.overtaken = 0;
+      if (out.next < out.first + out.queue.size() && !out.blocked_since) out.blocked_since = now;
     }
   }
-  if (!lower) {
-    overtaken_ = 0;
-    return highest;
-  }
-  if (++overtaken_ <= kMostOvertaken) return highest;
-  overtaken_ = 0;
-  return lower;
+  return next;
 }
 
 ChunkFrame Session::next_chunk(std::size_t lane) {
+  for (LaneOut& other : lanes_out_) other.overtaken += can_send(other) ? 1 : 0;
   LaneOut& out = lanes_out_[lane];
+  out.overtaken = 0;
   const Outgoing& outgoing = out.queue[out.next - out.first];
   const std::uint64_t total = outgoing.encoded.size;
   const std::uint64_t size = std::min<std::uint64_t>(options_.chunk_bytes, total - out.offset);
@@ -175,12 +167,16 @@ std::optional<Frame> Session::next_frame(TimePoint now) {
 // Takes the peer's word on how far it has come, if that is possible at all.
 Status Session::confirm(LaneOut& out, const wire::LaneProgress& progress) {
   const std::uint64_t end = out.first + out.queue.size();
-  const bool known = progress.message >= out.first && progress.message <= end &&
-                     progress.consumed >= out.peer_consumed && progress.consumed <= out.weight;
+  const bool known = progress.message >= out.first && progress.message <= end;
+  // Only what has arrived can be taken, and it is not given back.
+  const std::uint64_t arrived = !known                   ? 0
+                                : progress.message < end ? out.queue[progress.message - out.first].weight_before
+                                                         : out.weight;
+  const bool consumed_fits = progress.consumed >= out.peer_consumed && progress.consumed <= arrived;
   const bool offset_fits =
       known && (progress.offset == 0 ||
                 (progress.message < end && progress.offset < out.queue[progress.message - out.first].encoded.size));
-  if (!offset_fits) return corrupt("the peer acknowledges what was not sent");
+  if (!offset_fits || !consumed_fits) return corrupt("the peer acknowledges what was not sent");
   for (; out.first < progress.message; ++out.first) {
     Outgoing& front = out.queue.front();
     const std::uint64_t size = front.encoded.size;
@@ -226,7 +222,12 @@ Result<std::span<std::byte>> Session::receive_into(std::size_t lane, const wire:
   if (!is_next(in, chunk, size)) return corrupt("a chunk is not the one that comes next");
   if (chunk.offset == 0) {
     if (Status begun = begin_message(in, chunk); !begun.ok()) return begun;
-    in.buffer = pool_.take(chunk.message_size);
+    in.buffer = {};
+    try {
+      in.buffer = pool_.take(chunk.message_size);
+    } catch (const std::bad_alloc&) {
+      return unavailable("there is no memory for a message of ", chunk.message_size, " bytes");
+    }
   } else if (chunk.message_size != in.message_size) {
     return corrupt("a message changes its length");
   }
@@ -283,7 +284,10 @@ void Session::beat(const wire::Heartbeat& heartbeat, TimePoint now) {
   echo_ns_ = heartbeat.sent_ns;
   echo_since_ = now;
   if (heartbeat.echo_ns == 0) return;
-  const double sample = static_cast<double>(nanoseconds(now) - heartbeat.echo_ns - heartbeat.held_ns) * 1e-9;
+  // In floating point, where no number of a peer's can overflow.
+  const double sample = (static_cast<double>(nanoseconds(now)) - static_cast<double>(heartbeat.echo_ns) -
+                         static_cast<double>(heartbeat.held_ns)) *
+                        1e-9;
   if (sample < 0 || sample > 3600) return;  // no time that passed here: a peer that makes it up
   round_trip_s_ = round_trip_s_ == 0 ? sample : round_trip_s_ + (sample - round_trip_s_) / 8;
 }
@@ -292,7 +296,9 @@ void Session::beat(const wire::Heartbeat& heartbeat, TimePoint now) {
 
 Session::Verdict Session::look(TimePoint now) {
   looked_ = now;
-  liveness_.look(now);
+  // While this process stood still it could not be reached either.
+  const Duration own_pause = liveness_.look(now);
+  unlinked_since_ = std::min(unlinked_since_ + own_pause, now);
   Verdict verdict;
   if (!linked_) {
     verdict.lost = ever_linked() && now - unlinked_since_ > liveness_.patience();

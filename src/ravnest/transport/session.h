@@ -86,9 +86,10 @@ class Session {
   bool linked() const { return linked_; }
   bool ever_linked() const { return peer_id_ != 0; }
 
-  // -- receiving; any failure is kCorrupt, and the connection should be made anew
+  // -- receiving; a failure is kCorrupt unless it is said otherwise, and the connection should be made anew
   void heard(TimePoint now) { liveness_.heard(now); }
-  // Where the next `size` bytes of the message go. They become part of it with `chunk_received`.
+  // Where the next `size` bytes of the message go. They become part of it with `chunk_received`. kUnavailable where
+  // there is no memory for the message.
   Result<std::span<std::byte>> receive_into(std::size_t lane, const wire::Chunk& chunk, std::size_t size);
   Status chunk_received(std::size_t lane, std::size_t size, TimePoint now);
   // A whole message that was handed over, not sent as bytes.
@@ -134,6 +135,7 @@ class Session {
     std::uint64_t weight = 0;         // of all messages so far
     std::uint64_t peer_consumed = 0;  // of that
     std::optional<TimePoint> blocked_since;
+    int overtaken = 0;  // chunks of other lanes in a row while this one had something
   };
   struct LaneIn {
     wire::LaneProgress progress;
@@ -167,7 +169,6 @@ class Session {
   double round_trip_s_ = 0;
   std::array<LaneOut, wire::kLanes> lanes_out_;
   std::array<LaneIn, wire::kLanes> lanes_in_;
-  int overtaken_ = 0;  // chunks of higher lanes in a row while a lower one had something
   std::vector<Arrived> arrived_;
   std::vector<Finished> finished_;
   std::uint64_t messages_sent_ = 0;

@@ -167,12 +167,16 @@ void Switchboard::change(const std::string& name, Peer& peer, PeerState state, s
 
 void Switchboard::announce(const std::string& name, const Peer& peer) {
   if (shut_) return;
-  // An application that does not look sees the last of several changes; only a loss must not be missed.
-  const auto is_passing = [](const Queued& queued) {
-    const auto* earlier = std::get_if<PeerChange>(&queued.what);
-    return earlier != nullptr && earlier->state != PeerState::kLost && earlier->state != PeerState::kLeft;
-  };
-  if (!events_.empty() && events_.back().peer == name && is_passing(events_.back())) events_.pop_back();
+  // An application that does not look sees the last of several changes; only a loss must not be missed, and of several
+  // in a row the last. So peers that come and go can not fill the queue.
+  const auto is_loss = [](PeerState state) { return state == PeerState::kLost || state == PeerState::kLeft; };
+  for (std::size_t i = events_.size(); i-- > 0;) {
+    const auto* earlier = std::get_if<PeerChange>(&events_[i].what);
+    if (earlier == nullptr) break;
+    if (events_[i].peer != name) continue;
+    if (is_loss(earlier->state) && !is_loss(peer.state)) break;
+    events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
   events_.push_back({name, peer.serial, 0, 0, PeerChange{peer.state, peer.reason}});
   notify_arrived_ = true;
 }
@@ -199,9 +203,11 @@ void Switchboard::begin_anew(const std::string& name, Peer& peer, std::uint64_t 
   notify_progressed_ = true;
 }
 
-Status Switchboard::linked(const std::string& peer_name, const wire::Hello& hello) {
+Status Switchboard::linked(const std::string& peer_name, const wire::Hello& hello, std::uint64_t own_session) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *find(peer_name);
+  // The peer would go on with the old one.
+  if (peer.session->id() != own_session) return unavailable("it was given up while the connection was being made");
   if (!peer.session->continues(hello)) {
     const std::string reason = "it has started anew and knows nothing of what was said before";
     const std::uint64_t id = peer.session->id();
@@ -335,11 +341,9 @@ std::vector<std::string> Switchboard::look() {
   return silent;
 }
 
-TimePoint Switchboard::next_deadline() const {
+TimePoint Switchboard::next_deadline(const std::string& peer) const {
   const std::lock_guard lock(mutex_);
-  TimePoint deadline = clock_.now() + kBeat;
-  for (const auto& [name, peer] : peers_) deadline = std::min(deadline, peer.session->next_deadline());
-  return deadline;
+  return find(peer)->session->next_deadline();
 }
 
 void Switchboard::settle() {

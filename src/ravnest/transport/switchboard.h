@@ -60,8 +60,9 @@ class Switchboard {
   bool knows(const std::string& peer) const;
   // What this end says first on a new connection to the peer; the carrier fills in the rest.
   void describe(const std::string& peer, wire::Hello& hello) const;
-  // A connection to the peer is ready, and the peer's hello came. Reports a session that this ends.
-  Status linked(const std::string& peer, const wire::Hello& hello);
+  // A connection to the peer is ready, and the peer's hello came. Reports a session that this ends. `own_session` is
+  // what this end's own hello named on that connection: kUnavailable where that session was given up meanwhile.
+  Status linked(const std::string& peer, const wire::Hello& hello, std::uint64_t own_session);
   // The connection is gone.
   void unlinked(const std::string& peer, std::string_view reason);
   // Why there is no connection yet or any more, for those who wait.
@@ -86,7 +87,8 @@ class Switchboard {
 
   // Judges all peers by the time; tells which connections are to be given up.
   std::vector<std::string> look();
-  TimePoint next_deadline() const;
+  // When the peer has a frame to send, or is to be looked at, even if nothing happens.
+  TimePoint next_deadline(const std::string& peer) const;
   // Wakes who waits for what has come, and calls what is due to be called.
   void settle();
 

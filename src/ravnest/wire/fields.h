@@ -121,13 +121,16 @@ class FieldReader {
     if (status_.ok()) fields(*this, value);
   }
 
-  // The next `size` bytes of the payload.
+  // The next `size` bytes of the payload; none have no owner.
   Slice take_payload(std::uint64_t size) {
-    if (size > payload_.size() - taken_) fail(corrupt("a tensor of ", size, " bytes goes beyond the message's end"));
-    if (!status_.ok()) return {};
-    const Slice slice = payload_.part(taken_, size);
-    taken_ = std::min<std::uint64_t>(aligned(taken_ + size), payload_.size());
-    return slice;
+    if (size == 0 || !status_.ok()) return {};
+    const std::uint64_t begin = aligned(taken_);
+    if (begin > payload_.size() || size > payload_.size() - begin) {
+      fail(corrupt("a tensor of ", size, " bytes goes beyond the message's end"));
+      return {};
+    }
+    taken_ = begin + size;
+    return payload_.part(begin, size);
   }
   bool payload_is_taken() const { return taken_ == payload_.size(); }
 

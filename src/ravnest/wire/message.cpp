@@ -183,6 +183,9 @@ Result<Message> decode(const Slice& received) {
   }
   auto message = empty_message(kind, std::make_index_sequence<std::variant_size_v<Message>>());
   if (!message) return corrupt("a message is of the unknown kind ", int{kind});
+  if (received.size() > fields_size && received.size() <= aligned(fields_size)) {
+    return corrupt("a message has bytes that belong to none of its tensors");
+  }
   const std::uint64_t payload_at = std::min<std::uint64_t>(aligned(fields_size), received.size());
   FieldReader reader(received.bytes.subspan(kStart, fields_size - kStart),
                      received.part(payload_at, received.size() - payload_at));

@@ -157,6 +157,7 @@ void Network::greet(const Pair& pair, Link& link, TimePoint now) {
   for (const auto& [self, peer] : {pair, Pair(pair.second, pair.first)}) {
     wire::Hello hello;
     board(self)->describe(peer, hello);
+    link.sessions[self] = hello.session;
     post(link, peer, hello, now);
   }
 }
@@ -179,8 +180,9 @@ void Network::post(Link& link, const std::string& to, Parcel parcel, TimePoint n
 Status Network::deliver(const std::string& from, const std::string& to, UnderWay& arrived) {
   Switchboard& receiver = *board(to);
   if (const auto* hello = std::get_if<wire::Hello>(&arrived.parcel)) {
-    links_[pair_of(from, to)].backoff = kFirstBackoff;
-    return receiver.linked(from, *hello);
+    Link& link = links_[pair_of(from, to)];
+    link.backoff = kFirstBackoff;
+    return receiver.linked(from, *hello, link.sessions[to]);
   }
   receiver.heard(from);
   if (auto* chunk = std::get_if<ChunkFrame>(&arrived.parcel)) {
@@ -230,9 +232,10 @@ bool Network::advance_link(const Pair& pair, Link& link, TimePoint now) {
     }
   }
   for (const auto& [self, peer] : {pair, Pair(pair.second, pair.first)}) {
-    while (auto frame = board(self)->next_frame(peer)) {
+    const std::string& to = peer;  // clang does not let a lambda have a structured binding
+    while (auto frame = board(self)->next_frame(to)) {
       happened = true;
-      std::visit([&](auto& each) { post(link, peer, std::move(each), now); }, *frame);
+      std::visit([&](auto& each) { post(link, to, std::move(each), now); }, *frame);
     }
   }
   return happened;
@@ -255,11 +258,13 @@ TimePoint Network::advance(TimePoint now) {
 }
 
 TimePoint Network::next_of(const Pair& pair, const Link& link) {
+  // While parted nothing can be done about what is due; it would be due again and again.
+  if (link.parted) return TimePoint::max();
   TimePoint next = TimePoint::max();
-  for (const std::string& name : {pair.first, pair.second}) {
-    if (const Switchboard* own = board(name)) next = std::min(next, own->next_deadline());
+  for (const auto& [self, peer] : {pair, Pair(pair.second, pair.first)}) {
+    const Switchboard* own = board(self);
+    if (own != nullptr && own->knows(peer)) next = std::min(next, own->next_deadline(peer));
   }
-  if (link.parted) return next;
   if (!link.open && board(pair.first) != nullptr && board(pair.second) != nullptr) next = std::min(next, link.retry_at);
   for (const auto& [to, lane] : link.towards) {
     if (!lane.under_way.empty()) next = std::min(next, lane.under_way.front().arrives);

@@ -76,7 +76,8 @@ class Network {
     bool parted = false;
     TimePoint retry_at;
     Duration backoff{};
-    std::map<std::string, Lane> towards;  // by receiver
+    std::map<std::string, Lane> towards;            // by receiver
+    std::map<std::string, std::uint64_t> sessions;  // of each end, as its hello said
   };
 
   void join(const std::string& name, const std::vector<std::string>& peers, std::shared_ptr<Switchboard> board);

@@ -4,6 +4,7 @@
 // `in_use` at once; both hold it while they read, write or change anything but the constants.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -33,11 +34,13 @@ struct Connection {
   const Side side;
   TimePoint deadline;  // of every phase but kOpen
   Phase phase = Phase::kHandshake;
-  std::string peer;   // known from the start on the dialling side, otherwise from the hello on
-  std::string asker;  // of a probe
+  std::string peer;           // known from the start on the dialling side, otherwise from the hello on
+  std::string asker;          // of a probe
+  std::uint64_t session = 0;  // of this end, as its hello said
   FrameReader reader;
   FrameWriter writer;
-  std::uint32_t watched = 0;  // epoll's events
+  std::uint32_t watched = 0;       // epoll's events
+  std::atomic<bool> full = false;  // waits for room to write; may be read without `in_use`
   bool finished_writing = false;
   std::uint64_t counted_in = 0;  // bytes that the statistics know
   std::uint64_t counted_out = 0;

@@ -102,6 +102,13 @@ Result<std::unique_ptr<Endpoint>> open(Options options) {
   for (const Peer& peer : options.peers) {
     if (peer.name == options.name) return invalid(options.name, " is named as its own peer");
   }
+  constexpr std::size_t kMostChunk = wire::kMaxChunkBodyBytes - wire::kChunkHeadBytes;
+  if (options.session.chunk_bytes == 0 || options.session.chunk_bytes > kMostChunk) {
+    return invalid("chunks of ", options.session.chunk_bytes, " bytes: they have to be of 1 to ", kMostChunk);
+  }
+  if (options.session.window_bytes == 0 || options.session.queue_bytes == 0) {
+    return invalid("the window and the queue of ", options.name, " have to hold something");
+  }
   auto tls = tls_of(options);
   if (!tls.ok()) return tls.status();
   auto listener = Listener::open(options.listen.host, options.listen.port);

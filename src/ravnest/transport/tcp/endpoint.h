@@ -23,6 +23,8 @@ namespace ravnest::transport::tcp {
 
 // Connections at a time that have not shown yet who they are; when another one comes, the oldest goes.
 inline constexpr std::size_t kMostStrangers = 128;
+// Connections at a time that only ask questions; more are turned away.
+inline constexpr std::size_t kMostProbes = 32;
 
 struct Peer {
   std::string name;
@@ -50,7 +52,8 @@ struct Options {
 };
 
 // kInvalid where the identity is not this node's or not valid now, where there is none though it is needed, and where
-// kOnLoopback is asked for an address that is not loopback; kUnavailable where the port is taken.
+// kOnLoopback is asked for an address that is not loopback, or the session's options can not work; kUnavailable where
+// the port is taken.
 Result<std::unique_ptr<Endpoint>> open(Options options);
 
 // Whether the host is this machine's own, by its text alone: localhost, 127.0.0.0/8 or ::1.

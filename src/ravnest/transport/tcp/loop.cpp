@@ -156,9 +156,13 @@ void Loop::pump_or_drop(Connection& connection) {
 int Loop::timeout_ms() const {
   if (!unread_.empty()) return 0;
   const TimePoint now = clock_.now();
-  TimePoint next = std::min(board_.next_deadline(), goodbye_until_.load());
+  TimePoint next = std::min(now + kBeat, goodbye_until_.load());
   for (const auto& [name, line] : lines_) {
     if (line.connection == 0 && !line.dialling) next = std::min(next, line.retry_at);
+    // What a full connection has to say is due when there is room: asking before would be asking all the time.
+    const auto connection = line.linked ? connections_.find(line.connection) : connections_.end();
+    const bool is_full = connection != connections_.end() && connection->second->full;
+    if (!is_full) next = std::min(next, board_.next_deadline(name));
   }
   if (!listening_) next = std::min(next, accept_again_);
   for (const auto& [id, connection] : connections_) {
@@ -221,8 +225,7 @@ void Loop::accept() {
 void Loop::make_room_for_a_stranger() {
   const auto is_stranger = [](const auto& entry) {
     const Connection& connection = *entry.second;
-    return connection.side == Side::kAccepted &&
-           (connection.phase == Phase::kHandshake || connection.phase == Phase::kGreeting);
+    return connection.side == Side::kAccepted && connection.peer.empty() && connection.phase != Phase::kProbe;
   };
   if (static_cast<std::size_t>(std::ranges::count_if(connections_, is_stranger)) < kMostStrangers) return;
   drop(std::ranges::find_if(connections_, is_stranger)->first, "too many others did not say who they are");
@@ -406,6 +409,7 @@ void Loop::send_hello(Connection& connection) {
   hello.software = options_.software;
   hello.plan = options_.plan;
   board_.describe(connection.peer, hello);
+  connection.session = hello.session;
   connection.writer.add(wire::FrameKind::kHello, 0, wire::encode(hello));
 }
 
@@ -438,6 +442,8 @@ Status Loop::take(Connection& connection, FrameReader::Step step) {
   const std::size_t lane = reader.header().lane;
   if (step == FrameReader::Step::kChunk) {
     const auto into = board_.receive_into(connection.peer, lane, reader.chunk(), reader.chunk_size());
+    // What does not fit into memory would come again.
+    if (into.status().code() == Code::kUnavailable) board_.give_up(connection.peer, into.status().message());
     if (!into.ok()) return into.status();
     reader.receive_into(*into);
     return {};
@@ -498,6 +504,11 @@ Status Loop::on_hello(Connection& connection) {
     return {};
   }
   if (hello->purpose == wire::Purpose::kProbe) {
+    const auto is_probe = [](const auto& entry) { return entry.second->phase == Phase::kProbe; };
+    if (static_cast<std::size_t>(std::ranges::count_if(connections_, is_probe)) >= kMostProbes) {
+      close_with(connection, wire::Farewell::kBusy, text("too many ask ", options_.name, " at once; ask again"));
+      return {};
+    }
     connection.phase = Phase::kProbe;
     connection.asker = hello->from;
     if (options_.on_asked) options_.on_asked(hello->from);
@@ -538,8 +549,8 @@ Status Loop::admit(Connection& connection, const wire::Hello& hello) {
 }
 
 Status Loop::link(Connection& connection, const wire::Hello& hello) {
-  if (Status linked = board_.linked(connection.peer, hello); !linked.ok()) {
-    board_.give_up(connection.peer, linked.message());
+  if (Status linked = board_.linked(connection.peer, hello, connection.session); !linked.ok()) {
+    if (linked.code() == Code::kCorrupt) board_.give_up(connection.peer, linked.message());
     return linked;
   }
   Line& line = lines_[connection.peer];
@@ -609,6 +620,7 @@ void Loop::close_with(Connection& connection, wire::Farewell farewell, std::stri
 }
 
 void Loop::watch(Connection& connection, bool write) {
+  connection.full = write;
   const std::uint32_t wanted = write ? EPOLLIN | EPOLLOUT : EPOLLIN;
   if (connection.watched == wanted) return;
   connection.watched = wanted;

@@ -1,0 +1,57 @@
+// Promises of endpoint.h under random faults; `transport_simulation --seeds N` runs the same for as long as one likes.
+#include "ravnest/transport/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "ravnest/transport/testing.h"
+
+namespace ravnest::transport {
+namespace {
+
+// In several tests, so that they run side by side and each stays well below its time limit.
+class Simulation : public testing::TestWithParam<int> {};
+
+TEST_P(Simulation, PromisesAreKeptUnderRandomFaults) {
+  const TimePoint end = in_seconds(6);
+  std::uint64_t seeds = 0;
+  SimulationOutcome total;
+  // The first hundred always, so that a slow machine tests something too.
+  for (; seeds < 100 || (seeds < 2500 && SystemClock().now() < end); ++seeds) {
+    const std::uint64_t seed = static_cast<std::uint64_t>(GetParam()) * 1'000'000 + seeds;
+    const SimulationOutcome outcome = simulate(seed);
+    ASSERT_EQ(outcome.violation, "") << "seed " << seed;
+    total.arrived += outcome.arrived;
+    total.failed += outcome.failed;
+    total.cuts += outcome.cuts;
+    total.restarts += outcome.restarts;
+    total.losses += outcome.losses;
+  }
+  // A simulation in which nothing happens proves nothing.
+  EXPECT_GT(total.arrived, 10 * seeds);
+  EXPECT_GT(total.failed, seeds / 10);
+  EXPECT_GT(total.cuts, seeds / 2);
+  EXPECT_GT(total.restarts, seeds / 10);
+  EXPECT_GT(total.losses, seeds / 10);
+  RecordProperty("seeds", static_cast<int>(seeds));
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, Simulation, testing::Range(1, 5));
+
+TEST(SimulationItself, GivesTheSameEventsForTheSameSeed) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    std::vector<std::string> first;
+    std::vector<std::string> second;
+    const auto one = simulate(seed, [&](const std::string& line) { first.push_back(line); });
+    const auto other = simulate(seed, [&](const std::string& line) { second.push_back(line); });
+    ASSERT_EQ(first, second) << "seed " << seed;
+    ASSERT_EQ(one.digest, other.digest);
+    ASSERT_NE(one.digest, simulate(seed + 1000).digest);
+  }
+}
+
+}  // namespace
+}  // namespace ravnest::transport

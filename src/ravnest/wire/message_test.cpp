@@ -1,0 +1,300 @@
+#include "ravnest/wire/message.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ravnest/wire/testing.h"
+
+namespace ravnest::wire {
+namespace {
+
+using ir::DType;
+using testing::HasSubstr;
+
+Forward sample_forward() {
+  Forward forward{.pass = 7, .kind = PassKind::kValidate, .stage = 3, .version = 1u << 20, .tensors = {}};
+  forward.tensors.push_back({5, tensor_of(DType::kFloat32, {2, 3}, 24)});
+  forward.tensors.push_back({6, tensor_of(DType::kInt64, {0, 4}, 0)});
+  forward.tensors.push_back({7, tensor_of(DType::kUInt8, {}, 1, 9)});
+  forward.tensors.push_back({8, tensor_of(DType::kBool, {65}, 65, 4)});
+  return forward;
+}
+
+std::vector<Message> one_of_each() {
+  return {
+      sample_forward(),
+      Backward{9, 2, {{1, tensor_of(DType::kBFloat16, {70}, 140)}}},
+      RingChunk{4, 5, 6, 7, 0.25, tensor_of(DType::kFloat32, {16}, 64)},
+      WeightsRequest{11, {"layer.0.weight", "", "ß"}},
+      WeightsPart{
+          12, true, "no such name", {{"w", tensor_of(DType::kFloat16, {3}, 6)}, {"", tensor_of(DType::kInt8, {0}, 0)}}},
+      Control{"stop", std::string("a\0b", 3)}};
+}
+
+Result<Message> round_trip(const Message& message) {
+  const auto encoded = encode(message);
+  if (!encoded.ok()) return encoded.status();
+  const std::vector<std::byte> bytes = joined(*encoded);
+  EXPECT_EQ(bytes.size(), encoded->size);
+  return decode(received(bytes));
+}
+
+TEST(Message, EveryKindComesBackAsItWas) {
+  const auto forward = round_trip(one_of_each()[0]);
+  ASSERT_TRUE(forward.ok()) << forward.status();
+  const auto& a = std::get<Forward>(*forward);
+  const Forward expected = sample_forward();
+  EXPECT_EQ(std::tuple(a.pass, a.kind, a.stage, a.version), std::tuple(7u, PassKind::kValidate, 3u, 1u << 20));
+  ASSERT_EQ(a.tensors.size(), 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(a.tensors[i].value, expected.tensors[i].value);
+    EXPECT_TRUE(same(a.tensors[i].tensor, expected.tensors[i].tensor)) << i;
+  }
+
+  const auto backward = round_trip(one_of_each()[1]);
+  ASSERT_TRUE(backward.ok()) << backward.status();
+  EXPECT_EQ(std::get<Backward>(*backward).pass, 9);
+  EXPECT_EQ(std::get<Backward>(*backward).stage, 2);
+  EXPECT_TRUE(same(std::get<Backward>(*backward).tensors.at(0).tensor, tensor_of(DType::kBFloat16, {70}, 140)));
+
+  const auto chunk = round_trip(one_of_each()[2]);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  const auto& c = std::get<RingChunk>(*chunk);
+  EXPECT_EQ(std::tuple(c.ring, c.round, c.step, c.chunk, c.weight), std::tuple(4u, 5u, 6u, 7u, 0.25));
+  EXPECT_TRUE(same(c.tensor, tensor_of(DType::kFloat32, {16}, 64)));
+
+  const auto request = round_trip(one_of_each()[3]);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(std::get<WeightsRequest>(*request).request, 11);
+  EXPECT_EQ(std::get<WeightsRequest>(*request).names, (std::vector<std::string>{"layer.0.weight", "", "ß"}));
+
+  const auto part = round_trip(one_of_each()[4]);
+  ASSERT_TRUE(part.ok()) << part.status();
+  const auto& p = std::get<WeightsPart>(*part);
+  EXPECT_EQ(std::tuple(p.request, p.last, p.failure), std::tuple(12u, true, "no such name"));
+  EXPECT_EQ(p.tensors.at(0).name, "w");
+  EXPECT_TRUE(same(p.tensors.at(0).tensor, tensor_of(DType::kFloat16, {3}, 6)));
+
+  const auto control = round_trip(one_of_each()[5]);
+  ASSERT_TRUE(control.ok()) << control.status();
+  EXPECT_EQ(std::get<Control>(*control).kind, "stop");
+  EXPECT_EQ(std::get<Control>(*control).body, std::string("a\0b", 3));
+}
+
+TEST(Message, ATensorOfAnyTypeComesBack) {
+  for (int number = 0; number <= static_cast<int>(DType::kUInt64); ++number) {
+    const auto dtype = static_cast<DType>(number);
+    const Tensor tensor = tensor_of(dtype, {3}, 3 * ir::item_size(dtype));
+    const auto back = round_trip(RingChunk{0, 0, 0, 0, 1, tensor});
+    ASSERT_TRUE(back.ok()) << ir::dtype_name(dtype) << ": " << back.status();
+    EXPECT_TRUE(same(std::get<RingChunk>(*back).tensor, tensor));
+  }
+}
+
+TEST(Message, ACompressedTensorComesBackWithItsCodec) {
+  for (const CodecKind kind : {CodecKind::kBf16, CodecKind::kFp16, CodecKind::kInt8, CodecKind::kInt4}) {
+    Tensor tensor = tensor_of(DType::kFloat32, {130}, encoded_size({kind, 1}, 130));
+    tensor.codec = kind;
+    const auto back = round_trip(RingChunk{0, 0, 0, 0, 1, tensor});
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_TRUE(same(std::get<RingChunk>(*back).tensor, tensor));
+  }
+}
+
+TEST(Message, EncodingRefersToTheTensorsOwnBytes) {
+  const Forward forward = sample_forward();
+  const auto encoded = encode(forward);
+  ASSERT_TRUE(encoded.ok());
+  std::size_t own = 0;
+  for (const EdgeTensor& edge : forward.tensors) {
+    for (const Slice& part : encoded->parts)
+      own += part.size() > 0 && part.bytes.data() == edge.tensor.data.bytes.data() ? 1 : 0;
+  }
+  EXPECT_EQ(own, 3);  // all but the empty one
+}
+
+TEST(Message, DecodedTensorsAreAlignedPartsOfTheBuffer) {
+  const auto encoded = encode(sample_forward());
+  ASSERT_TRUE(encoded.ok());
+  Slice buffer = received(joined(*encoded));
+  const std::byte* const begin = buffer.bytes.data();
+  const std::byte* const end = begin + buffer.size();
+  std::weak_ptr<const void> owner = buffer.owner;
+  auto message = decode(buffer);
+  buffer = {};
+  ASSERT_TRUE(message.ok()) << message.status();
+  for (const EdgeTensor& edge : std::get<Forward>(*message).tensors) {
+    const Slice& data = edge.tensor.data;
+    if (data.size() == 0) continue;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data.bytes.data()) % kAlignment, 0);
+    EXPECT_GE(data.bytes.data(), begin);
+    EXPECT_LE(data.bytes.data() + data.size(), end);
+    EXPECT_EQ(data.owner, owner.lock());
+  }
+  EXPECT_FALSE(owner.expired());
+  message = Result<Message>(Control{});
+  EXPECT_TRUE(owner.expired());
+}
+
+TEST(Message, TheBytesOfAMessageAreThese) {
+  Forward forward{.pass = 0x0102030405060708, .kind = PassKind::kPredict, .stage = 3, .version = 9, .tensors = {}};
+  forward.tensors.push_back({5, tensor_of(DType::kFloat32, {1, 2}, 8, 0xa0)});
+  const auto encoded = encode(forward);
+  ASSERT_TRUE(encoded.ok());
+  const std::vector<std::byte> bytes = joined(*encoded);
+  EXPECT_EQ(hex(bytes),
+            "400000000008070605040302010203000000090000000000000001000000050000000700020000000100000000000000"
+            "02000000000000000800000000000000a0a1a2a3a4a5a6a7");
+}
+
+TEST(Message, KindsKeepTheirNumbers) {
+  const auto messages = one_of_each();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    EXPECT_EQ(joined(*encode(messages[i])).at(4), static_cast<std::byte>(i));
+  }
+  static_assert(std::variant_size_v<Message> == 6, "a new kind belongs into this test, and to the end of the list");
+}
+
+// -- what does not add up
+
+TEST(Message, TruncatedAnywhereItIsCorrupt) {
+  for (const Message& message : one_of_each()) {
+    const std::vector<std::byte> bytes = joined(*encode(message));
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      const auto decoded = decode(received(ByteSpan(bytes).first(size)));
+      ASSERT_FALSE(decoded.ok()) << "kind " << message.index() << " at " << size << " of " << bytes.size();
+      ASSERT_EQ(decoded.status().code(), Code::kCorrupt);
+    }
+  }
+}
+
+TEST(Message, BytesBehindTheEndAreCorrupt) {
+  for (const Message& message : one_of_each()) {
+    std::vector<std::byte> bytes = joined(*encode(message));
+    for (const std::size_t extra : {1, 63, 64, 200}) {
+      std::vector<std::byte> longer = bytes;
+      longer.resize(bytes.size() + extra);
+      EXPECT_EQ(decode(received(longer)).status().code(), Code::kCorrupt) << message.index() << " and " << extra;
+    }
+  }
+}
+
+TEST(Message, FieldsOfALaterMinorVersionAreIgnored) {
+  std::vector<std::byte> bytes = joined(*encode(Control{"stop", "now"}));
+  for (int i = 0; i < 10; ++i) bytes.push_back(std::byte{77});
+  bytes[0] = static_cast<std::byte>(bytes.size());
+  const auto decoded = decode(received(bytes));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(std::get<Control>(*decoded).body, "now");
+}
+
+TEST(Message, AnUnknownKindIsCorrupt) {
+  std::vector<std::byte> bytes = joined(*encode(Control{"stop", "now"}));
+  bytes[4] = std::byte{6};
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 6"));
+  bytes[4] = std::byte{255};
+  EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt);
+}
+
+TEST(Message, AListLongerThanTheMessageIsCorruptAndTakesNoMemory) {
+  std::vector<std::byte> bytes = joined(*encode(WeightsRequest{1, {"a", "b"}}));
+  // The count of names stands behind the size, the kind and the request's number.
+  for (std::size_t i = 13; i < 17; ++i) bytes[i] = std::byte{255};
+  const auto decoded = decode(received(bytes));
+  EXPECT_THAT(decoded.status().message(), HasSubstr("a list of 4294967295 elements does not fit"));
+}
+
+TEST(Message, ALieAboutTheHeadsSizeIsCorrupt) {
+  const std::vector<std::byte> bytes = joined(*encode(Control{"stop", "now"}));
+  for (const std::uint32_t size : {0u, 4u, 6u, static_cast<std::uint32_t>(bytes.size() + 1), 0xffffffffu}) {
+    std::vector<std::byte> lying = bytes;
+    std::memcpy(lying.data(), &size, sizeof size);
+    EXPECT_EQ(decode(received(lying)).status().code(), Code::kCorrupt) << size;
+  }
+}
+
+TEST(Message, AYesOrNoIsOneOrZero) {
+  std::vector<std::byte> bytes = joined(*encode(WeightsPart{1, true, "", {}}));
+  bytes.at(13) = std::byte{2};
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("a yes or no is 2"));
+}
+
+// The head's bytes behind `pass`, `kind`, `stage`, `version`, the count and `value` are the tensor's.
+constexpr std::size_t kTensorAt = 5 + 8 + 1 + 4 + 8 + 4 + 4;
+
+std::vector<std::byte> one_tensor() {
+  Forward forward;
+  forward.tensors.push_back({0, tensor_of(DType::kFloat32, {2, 2}, 16)});
+  return joined(*encode(forward));
+}
+
+TEST(Message, ATensorsUnknownTypeOrCodecIsCorrupt) {
+  std::vector<std::byte> bytes = one_tensor();
+  bytes[kTensorAt] = std::byte{200};
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown type 200"));
+  bytes = one_tensor();
+  bytes[kTensorAt + 1] = std::byte{99};
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown number 99"));
+}
+
+TEST(Message, ATensorsSizeMustFollowFromItsShape) {
+  for (const std::int64_t first : {std::int64_t{3}, std::int64_t{-2}, std::int64_t{1} << 62, INT64_MAX, INT64_MIN}) {
+    std::vector<std::byte> bytes = one_tensor();
+    std::memcpy(bytes.data() + kTensorAt + 6, &first, sizeof first);
+    EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt) << first;
+  }
+  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{15}, std::uint64_t{17}, UINT64_MAX}) {
+    std::vector<std::byte> bytes = one_tensor();
+    std::memcpy(bytes.data() + kTensorAt + 22, &size, sizeof size);
+    EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt) << size;
+  }
+}
+
+TEST(Message, AShapeOfSixtyFourDimensionsIsTheLongest) {
+  Tensor tensor = tensor_of(DType::kUInt8, std::vector<std::int64_t>(64, 1), 1);
+  EXPECT_TRUE(round_trip(RingChunk{0, 0, 0, 0, 1, tensor}).ok());
+  tensor.shape.push_back(1);
+  const auto refused = encode(RingChunk{0, 0, 0, 0, 1, tensor});
+  EXPECT_EQ(refused.status().code(), Code::kInvalid);
+  EXPECT_THAT(refused.status().message(), HasSubstr("65 dimensions"));
+}
+
+TEST(Message, TensorsWhoseBytesDoNotMatchTheirShapeAreNotSent) {
+  const auto refusal = [](Tensor tensor) { return encode(RingChunk{0, 0, 0, 0, 1, std::move(tensor)}).status(); };
+  EXPECT_EQ(refusal(tensor_of(DType::kFloat32, {2, 2}, 15)).code(), Code::kInvalid);
+  EXPECT_THAT(refusal(tensor_of(DType::kFloat32, {2, 2}, 17)).message(),
+              HasSubstr("a tensor of 4 elements of float32 has 17 bytes instead of 16"));
+  EXPECT_EQ(refusal(tensor_of(DType::kFloat32, {-1}, 4)).code(), Code::kInvalid);
+  Tensor compressed = tensor_of(DType::kFloat32, {8}, 15);
+  compressed.codec = CodecKind::kBf16;
+  EXPECT_EQ(refusal(compressed).code(), Code::kInvalid);
+  compressed = tensor_of(DType::kFloat64, {8}, 16);
+  compressed.codec = CodecKind::kBf16;
+  EXPECT_THAT(refusal(compressed).message(), HasSubstr("only float32 is compressed"));
+}
+
+TEST(Message, FieldsBeyondTheLimitAreNotSent) {
+  EXPECT_TRUE(encode(Control{"", std::string(kMaxHeadBytes - 13, 'x')}).ok());
+  const auto refused = encode(Control{"", std::string(kMaxHeadBytes - 12, 'x')});
+  EXPECT_EQ(refused.status().code(), Code::kInvalid);
+}
+
+TEST(Message, ALongestHeadIsDecoded) {
+  const auto decoded = round_trip(Control{"", std::string(kMaxHeadBytes - 13, 'x')});
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(std::get<Control>(*decoded).body.size(), kMaxHeadBytes - 13);
+}
+
+TEST(Message, TheElementsOfAnEmptyShapeAreOneAndOfAZeroNone) {
+  EXPECT_EQ(element_count(tensor_of(DType::kUInt8, {}, 1)), 1);
+  EXPECT_EQ(element_count(tensor_of(DType::kUInt8, {INT64_MAX, INT64_MAX, 0}, 0)), 0);
+  EXPECT_TRUE(round_trip(RingChunk{0, 0, 0, 0, 1, tensor_of(DType::kUInt8, {std::int64_t{1} << 58, 0}, 0)}).ok());
+}
+
+}  // namespace
+}  // namespace ravnest::wire
