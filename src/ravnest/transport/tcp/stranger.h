@@ -46,7 +46,7 @@ class Stranger {
       }
       bytes = bytes.subspan(*written);
     }
-    return {};
+    return flush();
   }
   Status say(wire::FrameKind kind, std::uint8_t lane, std::vector<std::byte> body) {
     writer_.add(kind, lane, std::move(body));
@@ -94,6 +94,15 @@ class Stranger {
   }
 
  private:
+  Status flush() {
+    for (;;) {
+      const auto flushed = stream_.flush();
+      if (!flushed.ok()) return flushed.status();
+      if (*flushed) return {};
+      if (Status ready = stream_.wait(patience()); !ready.ok()) return ready;
+    }
+  }
+
   explicit Stranger(Stream stream) : stream_(std::move(stream)), sink_(64 << 10) {}
 
   Stream stream_;
