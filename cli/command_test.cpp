@@ -12,6 +12,7 @@
 
 #include "ravnest/base/descriptor.h"
 #include "ravnest/doctor/testing.h"
+#include "ravnest/plan/files/write.h"
 
 namespace ravnest::doctor {
 namespace {
@@ -148,6 +149,24 @@ TEST_F(Commands, DoctorsOnTwoMachinesFindEachOther) {
   second.output_until("is free");
   Command third = run({"doctor", "--node", "2", "--wait", "20"});
   for (Command* each : {&first, &second, &third}) EXPECT_EQ(each->ended(), 0) << each->output_until();
+}
+
+TEST_F(Commands, DoctorExaminesTheNodeThatWasUnpackedHere) {
+  const auto node_0 = data_.run(0);
+  const auto node_2 = data_.run(2);
+  plan::testing::write(data_.here().node_data / plan::node_file("node_1"),
+                       plan::encode_node(data_.here().plan, 1, data_.here().node_data));
+  const plan::testing::TemporaryFolder there;
+  const std::string package = (there.path() / "node_1.ravnest").string();
+  EXPECT_EQ(run({"pack", "node_1", "-o", package}).ended(), 0);
+  const std::string node_data = (there.path() / "node_data").string();
+  EXPECT_EQ(Command({"unpack", package, "--node-data", node_data}).ended(), 0);
+  Command doctor({"doctor", "--node-data", node_data});
+  EXPECT_EQ(doctor.ended(), 0) << doctor.output_until();
+  EXPECT_THAT(doctor.output_until(), AllOf(HasSubstr("node_1: reaches node_0"), HasSubstr("7 checks: all is well")));
+  Command ping({"ping", "2", "--seconds", "0.1", "--node-data", node_data});
+  EXPECT_EQ(ping.ended(), 0);
+  EXPECT_THAT(ping.output_until(), HasSubstr("asked by node_1"));
 }
 
 TEST_F(Commands, DoctorEndsAtOnceWithCtrlC) {
