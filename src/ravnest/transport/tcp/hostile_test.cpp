@@ -346,22 +346,12 @@ TEST_P(Hostile, LiesInASessionEndTheConnection) {
     Stranger lying = liar(100 + i);
     (void)lying.say(FrameKind::kHeartbeat, 0, wire::encode(wire::Heartbeat{INT64_MIN, INT64_MIN, INT64_MIN}));
     (void)lies[i](lying);
+    // Not only for its silence.
+    const auto goodbye = lying.next(FrameKind::kGoodbye);
+    ASSERT_TRUE(goodbye.has_value()) << "lie " << i;
+    EXPECT_EQ(wire::decode_goodbye(*goodbye)->farewell, wire::Farewell::kBroken);
     EXPECT_TRUE(lying.is_thrown_out()) << "lie " << i;
   }
-  expect_unharmed();
-}
-
-TEST_P(Hostile, MoreThanTheWindowEndsTheConnection) {
-  // a's application reads all the time, so the liar does not wait for it: it has to be faster than that.
-  Stranger lying = liar(1);
-  const std::vector<std::byte> nothing(2 << 20);
-  Status said;
-  for (std::uint64_t i = 0; i < 4 && said.ok(); ++i) {
-    // Every message is a long one that never ends: the next lane, and the next.
-    said = lying.say_chunk(static_cast<std::uint8_t>(i), {0, 8 << 20, 0}, nothing);
-  }
-  EXPECT_TRUE(lying.say_chunk(0, {1, 100, 0}, ByteSpan(nothing).first(100)).ok());
-  EXPECT_TRUE(lying.is_thrown_out());
   expect_unharmed();
 }
 
@@ -488,10 +478,9 @@ TEST_P(Hostile, AThousandConnectionsAtOnce) {
 INSTANTIATE_TEST_SUITE_P(Ports, Hostile, testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Tls" : "Plain"; });
 
-// -- a machine at its end
+// -- alone with a liar
 
-TEST(HostileAlone, AFullConnectionDoesNotKeepTheProcessorBusy) {
-  const std::uint16_t port = free_port();
+Options alone(std::uint16_t port) {
   Options options;
   options.name = "a";
   options.plan = "test";
@@ -499,18 +488,51 @@ TEST(HostileAlone, AFullConnectionDoesNotKeepTheProcessorBusy) {
   options.peers = {{"liar", {"127.0.0.1", free_port()}}};
   options.insecure = Insecure::kOnLoopback;
   options.log = no_log();
-  options.session.window_bytes = 64 << 20;
-  options.session.queue_bytes = 16 << 20;
-  auto a = open(std::move(options));
-  ASSERT_TRUE(a.ok()) << a.status();
-  auto deaf = Stranger::connect(port, nullptr);
-  ASSERT_TRUE(deaf.ok());
+  return options;
+}
+
+Result<Stranger> liar_at(std::uint16_t port) {
+  auto liar = Stranger::connect(port, nullptr);
+  if (!liar.ok()) return liar;
   wire::Hello hello;
   hello.plan = "test";
   hello.from = "liar";
   hello.to = "a";
   hello.session = 1;
-  ASSERT_TRUE(deaf->say(hello).ok());
+  Status said = liar->say(hello);
+  return said.ok() ? std::move(liar) : Result<Stranger>(said);
+}
+
+TEST(HostileAlone, MoreThanTheWindowEndsTheConnection) {
+  const std::uint16_t port = free_port();
+  Options options = alone(port);
+  options.session.window_bytes = 1 << 20;
+  auto a = open(std::move(options));  // whose application does not read
+  ASSERT_TRUE(a.ok()) << a.status();
+  auto liar = liar_at(port);
+  ASSERT_TRUE(liar.ok()) << liar.status();
+  const auto encoded = wire::encode(filled(0, 100'000));
+  std::vector<std::byte> bytes;
+  for (const wire::Slice& part : encoded->parts) bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    if (!liar->say_chunk(2, {i, bytes.size(), 0}, bytes).ok()) break;
+  }
+  const auto goodbye = liar->next(FrameKind::kGoodbye);
+  ASSERT_TRUE(goodbye.has_value());
+  EXPECT_THAT(wire::decode_goodbye(*goodbye)->reason, HasSubstr("more than it may"));
+  EXPECT_LE((*a)->statistics("liar")->unread_bytes, (1 << 20) + 2 * bytes.size());
+}
+
+// -- a machine at its end
+
+TEST(HostileAlone, AFullConnectionDoesNotKeepTheProcessorBusy) {
+  const std::uint16_t port = free_port();
+  Options options = alone(port);
+  options.session.queue_bytes = 16 << 20;
+  auto a = open(std::move(options));
+  ASSERT_TRUE(a.ok()) << a.status();
+  auto deaf = liar_at(port);
+  ASSERT_TRUE(deaf.ok()) << deaf.status();
   ASSERT_TRUE(next_state(**a, "liar", PeerState::kUp).ok());
   while ((*a)->send("liar", filled(0, 1 << 20), Priority::kBulk, {}, in_seconds(0)).ok()) {
   }
@@ -531,14 +553,12 @@ TEST(HostileAlone, WithoutFileDescriptorsThoseWhoAreConnectedGoOn) {
   const std::uint16_t node_port = free_port();
   Child node({ECHO_NODE, "b", std::to_string(node_port), "a", std::to_string(own_port), "60"});
   ASSERT_TRUE(node.runs());
-  Options options;
-  options.name = "a";
-  options.plan = "test";
-  options.listen = {"127.0.0.1", own_port};
-  options.peers = {{"b", {"127.0.0.1", node_port}}};
-  options.insecure = Insecure::kOnLoopback;
-  options.log = no_log();
-  auto a = open(std::move(options));
+  const auto open_a = [&] {
+    Options options = alone(own_port);
+    options.peers = {{"b", {"127.0.0.1", node_port}}};
+    return open(std::move(options));
+  };
+  auto a = open_a();
   ASSERT_TRUE(a.ok()) << a.status();
   const auto talk = [&](std::uint64_t first) {
     for (std::uint64_t i = first; i < first + 50; ++i) {
@@ -562,14 +582,7 @@ TEST(HostileAlone, WithoutFileDescriptorsThoseWhoAreConnectedGoOn) {
   // Afterwards others get in again.
   sockets.clear();
   a->reset();
-  Options again;
-  again.name = "a";
-  again.plan = "test";
-  again.listen = {"127.0.0.1", own_port};
-  again.peers = {{"b", {"127.0.0.1", node_port}}};
-  again.insecure = Insecure::kOnLoopback;
-  again.log = no_log();
-  a = open(std::move(again));
+  a = open_a();
   ASSERT_TRUE(a.ok()) << a.status();
   talk(200);
 }

@@ -79,12 +79,13 @@ class Stranger {
       }
     }
   }
-  // Whether the other side closes, whatever it says before, within a minute.
+  // Whether the other side closes, whatever it says before, and sooner than it gives up those who say nothing.
   bool is_thrown_out() {
+    const Wait wait = Wait::of(std::chrono::seconds(8));
     for (;;) {
       const auto read = stream_.read(std::span(sink_));
       if (!read.ok()) return true;
-      if (*read == 0 && !stream_.wait(patience()).ok()) return false;
+      if (*read == 0 && !stream_.wait(wait).ok()) return false;
     }
   }
   // Whether the other side has closed by now.
