@@ -83,6 +83,9 @@ void receive(Load& load, Endpoint& endpoint) {
 
 int main(int count, char** arguments) {
   const double seconds = count > 1 ? std::stod(arguments[1]) : 600;
+  // Large blocks go back to the system at once, and threads share what is left: less comes and goes by chance.
+  ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  ::mallopt(M_ARENA_MAX, 1);
   const plan::Authority authority = tcp::new_authority();
   std::map<std::string, std::uint16_t> ports;
   for (const std::string name : kNames) ports[name] = tcp::free_port();
@@ -99,7 +102,7 @@ int main(int count, char** arguments) {
     options.listen = {"127.0.0.1", port};
     options.identity = tcp::identity_of(authority, name);
     options.log = tcp::no_log();
-    options.session.window_bytes = options.session.queue_bytes = 4 << 20;
+    options.session.window_bytes = options.session.queue_bytes = 1 << 20;
     for (const auto& [peer, relay] : relays) {
       if (peer != name) options.peers.push_back({peer, relay.address()});
     }
@@ -119,8 +122,9 @@ int main(int count, char** arguments) {
   double print_at = 0;
   double cut_at = 3;
   std::uint64_t cuts = 0;
-  std::uint64_t at_half = 0;
-  std::uint64_t highest = 0;
+  // The least of each half, since what is kept for later comes on top and comes and goes; the first is before all that.
+  std::uint64_t least_before = UINT64_MAX;
+  std::uint64_t least_after = UINT64_MAX;
   while (elapsed() < seconds && !load.ending) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (elapsed() >= cut_at) {
@@ -142,8 +146,10 @@ int main(int count, char** arguments) {
     ::malloc_trim(0);
     const std::uint64_t now = resident_bytes();
     load.pausing = false;
-    if (elapsed() < seconds / 2) at_half = std::max(at_half, now);
-    highest = std::max(highest, now);
+    if (elapsed() > 20) {
+      std::uint64_t& least = elapsed() < seconds / 2 ? least_before : least_after;
+      least = std::min(least, now);
+    }
     std::printf("transport_mixed_load: %4.0f s: %.1f MB resident, %llu sent, %llu arrived, %llu cuts\n", elapsed(),
                 static_cast<double>(now) / (1 << 20), static_cast<unsigned long long>(load.sent),
                 static_cast<unsigned long long>(load.arrived), static_cast<unsigned long long>(cuts));
@@ -153,8 +159,9 @@ int main(int count, char** arguments) {
   for (std::thread& sender : senders) sender.join();
   for (auto& [name, endpoint] : endpoints) (void)endpoint->close(patiently());
   for (std::thread& receiver : receivers) receiver.join();
-  if (highest > at_half + kMostGrowth) {
-    load.violated("memory grew by ", (highest - at_half) >> 10, " KB in the second half");
+  const bool both_seen = least_before != UINT64_MAX && least_after != UINT64_MAX;
+  if (both_seen && least_after > least_before + kMostGrowth) {
+    load.violated("memory grew by ", (least_after - least_before) >> 10, " KB in the second half");
   }
   std::printf("transport_mixed_load: %s\n",
               load.failed ? "FAILED" : "memory is bounded and every message arrived in order");

@@ -1,0 +1,90 @@
+#include "ravnest/transport/switchboard.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+#include "ravnest/transport/testing.h"
+
+namespace ravnest::transport {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The board of node a, with peers b and c, and a carrier that is the test.
+class SwitchboardTest : public testing::Test {
+ protected:
+  wire::Hello hello_of_b(std::uint64_t session) {
+    wire::Hello hello;
+    hello.session = session;
+    return hello;
+  }
+  std::uint64_t own_session(const std::string& peer = "b") {
+    wire::Hello hello;
+    board_.describe(peer, hello);
+    return hello.session;
+  }
+  // Time passes, and the carrier looks as it should.
+  void pass(Duration time) {
+    for (const TimePoint end = clock_.now() + time; clock_.now() < end; clock_.advance(milliseconds(100))) {
+      (void)board_.look();
+    }
+  }
+  std::vector<PeerState> states() {
+    std::vector<PeerState> seen;
+    for (;;) {
+      const auto event = board_.receive(clock_.now());
+      if (!event.ok()) return seen;
+      if (const auto* change = std::get_if<PeerChange>(&event->what)) seen.push_back(change->state);
+    }
+  }
+
+  ManualClock clock_{TimePoint(std::chrono::hours(1))};
+  std::uint64_t sessions_ = 0;
+  Switchboard board_{{"a", {"b", "c"}, {}, [this] { return ++sessions_; }}, clock_, [](const std::string&) {}};
+};
+
+TEST_F(SwitchboardTest, ASessionGivenUpWhileItsHelloWasUnderWayIsNotGoneOnWith) {
+  ASSERT_TRUE(board_.linked("b", hello_of_b(7), own_session()).ok());
+  board_.unlinked("b", "cut");
+  const std::uint64_t said = own_session();  // on a connection whose answer takes long
+  pass(std::chrono::seconds(30));
+  ASSERT_EQ(board_.statistics("b")->state, PeerState::kLost);
+  EXPECT_EQ(board_.linked("b", hello_of_b(7), said).code(), Code::kUnavailable);
+  EXPECT_EQ(board_.statistics("b")->state, PeerState::kLost);
+  EXPECT_TRUE(board_.linked("b", hello_of_b(7), own_session()).ok());
+  EXPECT_EQ(board_.statistics("b")->state, PeerState::kUp);
+}
+
+TEST_F(SwitchboardTest, PeersThatComeAndGoDoNotFillTheQueueOfOneWhoDoesNotRead) {
+  for (std::uint64_t i = 1; i <= 1000; ++i) {
+    for (const std::string peer : {"b", "c"}) {
+      ASSERT_TRUE(board_.linked(peer, hello_of_b(i), own_session(peer)).ok());
+      board_.unlinked(peer, "cut");
+    }
+  }
+  // Of each peer that it was lost, and how it is now.
+  EXPECT_EQ(states(), (std::vector{PeerState::kLost, PeerState::kDown, PeerState::kLost, PeerState::kDown}));
+}
+
+TEST_F(SwitchboardTest, ALossIsSeenBehindTheMessagesBeforeIt) {
+  ASSERT_TRUE(board_.linked("b", hello_of_b(1), own_session()).ok());
+  const auto encoded = wire::encode(numbered(1));
+  ASSERT_TRUE(board_.message_received("b", 2, {0, encoded->size, 0}, numbered(1)).ok());
+  board_.unlinked("b", "cut");
+  ASSERT_TRUE(board_.linked("b", hello_of_b(2), own_session()).ok());
+  ASSERT_TRUE(board_.message_received("b", 2, {0, encoded->size, 0}, numbered(2)).ok());
+  std::vector<std::string> seen;
+  for (;;) {
+    const auto event = board_.receive(clock_.now());
+    if (!event.ok()) break;
+    const auto* change = std::get_if<PeerChange>(&event->what);
+    seen.emplace_back(change != nullptr ? std::string(name(change->state))
+                                        : std::to_string(number_of(std::get<wire::Message>(event->what))));
+  }
+  EXPECT_EQ(seen, (std::vector<std::string>{"up", "1", "lost", "up", "2"}));
+}
+
+}  // namespace
+}  // namespace ravnest::transport
