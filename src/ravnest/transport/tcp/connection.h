@@ -39,7 +39,6 @@ struct Connection {
   std::uint64_t session = 0;  // of this end, as its hello said
   FrameReader reader;
   FrameWriter writer;
-  std::uint32_t watched = 0;       // epoll's events
   std::atomic<bool> full = false;  // waits for room to write; may be read without `in_use`
   bool finished_writing = false;
   std::uint64_t counted_in = 0;  // bytes that the statistics know

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -20,9 +21,11 @@
 #include "ravnest/base/descriptor.h"
 #include "ravnest/machine/socket.h"
 #include "ravnest/transport/switchboard.h"
+#include "ravnest/transport/tcp/complaints.h"
 #include "ravnest/transport/tcp/connection.h"
 #include "ravnest/transport/tcp/dialler.h"
 #include "ravnest/transport/tcp/endpoint.h"
+#include "ravnest/transport/tcp/poller.h"
 #include "ravnest/transport/tcp/probe_service.h"
 #include "ravnest/transport/tcp/tls.h"
 
@@ -43,6 +46,10 @@ class Loop {
   void say_goodbye(TimePoint deadline);
 
  private:
+  // For a connection to say who it is, and for a probe to go on.
+  static constexpr Duration kGreetingTime = std::chrono::seconds(10);
+  static constexpr Duration kFirstBackoff = std::chrono::milliseconds(20);
+
   using Connections = std::map<std::uint64_t, std::shared_ptr<Connection>>;
   struct Line {  // to one peer
     Address address;
@@ -54,6 +61,7 @@ class Loop {
     Duration backoff{};
   };
 
+  // -- the thread, and connections that come and go (loop.cpp)
   void run();
   void wake();
   bool write_here(const std::string& peer);
@@ -67,8 +75,13 @@ class Loop {
   void judge(TimePoint now);
   bool take_leave(TimePoint now);
   void make_room_for_a_stranger();
-  void complain(std::string_view what);
+  void pump_or_drop(Connection& connection);
+  void retry_later(Line& line);
+  // The connection is over, for that reason.
+  void drop(std::uint64_t id, std::string_view reason);
+  Connection* find(std::uint64_t id);
 
+  // -- one connection (loop_frames.cpp)
   void advance(Connection& connection);
   Status go_on(Connection& connection);
   Status handshake(Connection& connection);
@@ -82,14 +95,9 @@ class Loop {
   Status link(Connection& connection, const wire::Hello& hello);
   void queue(Connection& connection, Frame frame);
   Result<bool> pump(Connection& connection, int most_frames = std::numeric_limits<int>::max());
-  void pump_or_drop(Connection& connection);
   void close_with(Connection& connection, wire::Farewell farewell, std::string_view reason);
-  // The connection is over, for that reason.
-  void drop(std::uint64_t id, std::string_view reason);
-  void retry_later(Line& line);
   void watch(Connection& connection, bool write);
   void count(Connection& connection);
-  Connection* find(std::uint64_t id);
 
   const Options& options_;
   const std::optional<TlsContext> tls_;
@@ -98,7 +106,8 @@ class Loop {
   Listener listener_;
   Dialler dialler_;
   ProbeService probes_;
-  Descriptor epoll_;
+  Poller poller_;
+  Complaints complaints_;
   Descriptor wakeup_;
   std::map<std::string, Line> lines_;
   Connections connections_;
@@ -114,8 +123,6 @@ class Loop {
   TimePoint look_at_;
   bool listening_ = true;
   TimePoint accept_again_;
-  TimePoint complain_at_;
-  std::uint64_t unsaid_ = 0;
   std::thread thread_;
 };
 
