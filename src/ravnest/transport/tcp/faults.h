@@ -21,8 +21,8 @@ struct FaultsOutcome {
 // `cuts` were made. Nothing may be lost, doubled, reordered or changed.
 FaultsOutcome survive_cuts(std::uint64_t cuts, std::uint64_t seed, bool secure);
 
-// One endpoint talks to the program `echo_node`, which is killed and started again. What is missing afterwards must have
-// been reported.
+// One endpoint talks to the program `echo_node`, which is killed and started again. What is missing afterwards must
+// have been reported.
 FaultsOutcome survive_kills(std::uint64_t kills, std::uint64_t seed, const std::string& echo_node);
 
 }  // namespace ravnest::transport::tcp
