@@ -4,23 +4,14 @@
 // sent by b has arrived at a, memory has not grown by much, and the log has hardly a line more.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
-#include <memory>
 #include <random>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "ravnest/transport/resident.h"
-#include "ravnest/transport/tcp/child.h"
-#include "ravnest/transport/tcp/stranger.h"
-#include "ravnest/transport/tcp/testing.h"
-#include "ravnest/transport/testing.h"
+#include "ravnest/transport/tcp/hostile_testing.h"
 #include "ravnest/wire/crc32c.h"
 
 namespace ravnest::transport::tcp {
@@ -29,172 +20,11 @@ namespace {
 using testing::HasSubstr;
 using wire::FrameKind;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kMostGrowth = std::uint64_t{1} << 40;  // sanitizers keep what was freed
-constexpr int kScale = 10;
-#else
-constexpr std::uint64_t kMostGrowth = 48 << 20;
-constexpr int kScale = 1;
-#endif
-
 std::vector<std::byte> random_bytes(std::mt19937_64& random, std::size_t size) {
   std::vector<std::byte> bytes(size);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
   return bytes;
 }
-
-class Hostile : public testing::TestWithParam<bool> {
- protected:
-  Hostile() {
-    // Both ends of all connections are in this process.
-    rlimit limit{};
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-    ports_ = {{"a", free_port()}, {"b", free_port()}, {"liar", free_port()}};
-    a_ = open_node("a", {"b", "liar"}, Logger("a", Level::kDebug, log_));
-    b_ = open_node("b", {"a"}, no_log());
-    EXPECT_TRUE(next_state(*a_, "b", PeerState::kUp).ok());
-    if (secure()) {
-      auto tls = TlsContext::create(identity_of(authority_, "liar"));
-      EXPECT_TRUE(tls.ok()) << tls.status();
-      liars_tls_ = std::move(tls).value();
-    }
-    echo_ = std::thread([this] { echo(); });
-    talk_ = std::thread([this] { talk(); });
-    wait_for_rounds(20);
-    resident_before_ = resident_bytes();
-  }
-
-  ~Hostile() override {
-    ending_ = true;
-    talk_.join();
-    (void)b_->close(in_seconds(0));
-    echo_.join();
-    b_.reset();
-    a_.reset();
-    const std::string written = log_.str();
-    const auto lines = std::ranges::count(written, '\n');
-    const double seconds = std::chrono::duration<double>(SystemClock().now() - start_).count();
-    EXPECT_LE(static_cast<double>(lines), 2 * seconds + 5) << "the log is flooded";
-  }
-
-  bool secure() const { return GetParam(); }
-  const TlsContext* tls() const { return liars_tls_ ? &*liars_tls_ : nullptr; }
-
-  Options node_options(const std::string& name, const std::vector<std::string>& peers, const Logger& log) {
-    Options options;
-    options.name = name;
-    options.plan = "test";
-    options.software = "0";
-    options.listen = {"127.0.0.1", ports_.at(name)};
-    for (const std::string& peer : peers) options.peers.push_back({peer, {"127.0.0.1", ports_.at(peer)}});
-    options.session = {
-        .chunk_bytes = 64 << 10, .window_bytes = 1 << 20, .queue_bytes = 1 << 20, .max_message_bytes = 8 << 20};
-    options.log = log;
-    options.insecure = secure() ? Insecure::kNo : Insecure::kOnLoopback;
-    if (secure()) options.identity = identity_of(authority_, name);
-    return options;
-  }
-  std::unique_ptr<Endpoint> open_node(const std::string& name, const std::vector<std::string>& peers,
-                                      const Logger& log) {
-    auto endpoint = open(node_options(name, peers, log));
-    EXPECT_TRUE(endpoint.ok()) << endpoint.status();
-    return std::move(endpoint).value();
-  }
-
-  // At a's port, with the identity of the node "liar" where there are any.
-  Stranger stranger() {
-    auto connected = Stranger::connect(ports_.at("a"), tls());
-    EXPECT_TRUE(connected.ok()) << connected.status();
-    return std::move(connected).value();
-  }
-  wire::Hello liars_hello(std::uint64_t session) const {
-    wire::Hello hello;
-    hello.plan = "test";
-    hello.from = "liar";
-    hello.to = "a";
-    hello.session = session;
-    return hello;
-  }
-  // In a session with a.
-  Stranger liar(std::uint64_t session) {
-    Stranger connected = stranger();
-    EXPECT_TRUE(connected.say(liars_hello(session)).ok());
-    EXPECT_TRUE(connected.next(FrameKind::kHello).has_value());
-    return connected;
-  }
-
-  void wait_for_rounds(std::uint64_t more) {
-    const std::uint64_t goal = rounds_ + more;
-    std::unique_lock lock(mutex_);
-    ASSERT_TRUE(round_.wait_for(lock, std::chrono::seconds(60), [&] { return rounds_ >= goal || broken_; }))
-        << "a and b do not talk any more";
-    ASSERT_FALSE(broken_);
-  }
-  void expect_unharmed() {
-    wait_for_rounds(20);
-    EXPECT_EQ(strange_messages_, 0) << "a lie was delivered";
-    const std::uint64_t now = resident_bytes();
-    EXPECT_LE(now, resident_before_ + kMostGrowth) << (now - resident_before_) / 1024 << " KB more";
-    EXPECT_EQ(b_losses_, 0);
-  }
-
-  plan::Authority authority_ = new_authority();
-  std::map<std::string, std::uint16_t> ports_;
-  std::ostringstream log_;
-  std::unique_ptr<Endpoint> a_;
-  std::unique_ptr<Endpoint> b_;
-  std::optional<TlsContext> liars_tls_;
-  std::atomic<std::uint64_t> strange_messages_ = 0;
-  std::atomic<std::uint64_t> welcome_messages_ = 0;  // of the liar, numbered 4242
-
- private:
-  void echo() {
-    for (;;) {
-      auto event = next_message(*b_);
-      if (!event.ok()) return;
-      (void)b_->send("a", std::move(std::get<wire::Message>(event->what)), Priority::kNormal, {}, patiently());
-    }
-  }
-  void talk() {
-    for (std::uint64_t i = 0; !ending_; ++i) {
-      if (!a_->send("b", filled(i, 3000), Priority::kNormal, {}, patiently()).ok() || !hear(i)) {
-        const std::lock_guard lock(mutex_);
-        broken_ = true;
-        round_.notify_all();
-        return;
-      }
-      const std::lock_guard lock(mutex_);
-      ++rounds_;
-      round_.notify_all();
-    }
-  }
-  bool hear(std::uint64_t number) {
-    for (;;) {
-      const auto event = a_->receive(patiently());
-      if (!event.ok()) return false;
-      if (const auto* change = std::get_if<PeerChange>(&event->what)) {
-        if (event->peer == "b" && change->state == PeerState::kLost) ++b_losses_;
-        continue;
-      }
-      const auto& message = std::get<wire::Message>(event->what);
-      if (event->peer == "b") return number_of(message) == number && is_intact(message);
-      ++(number_of(message) == 4242 ? welcome_messages_ : strange_messages_);
-    }
-  }
-
-  const TimePoint start_ = SystemClock().now();
-  std::uint64_t resident_before_ = 0;
-  std::atomic<bool> ending_ = false;
-  std::atomic<std::uint64_t> rounds_ = 0;
-  std::atomic<std::uint64_t> b_losses_ = 0;
-  bool broken_ = false;
-  std::mutex mutex_;
-  std::condition_variable round_;
-  std::thread echo_;
-  std::thread talk_;
-};
 
 // -- those who do not know the protocol
 
@@ -205,7 +35,7 @@ TEST_P(Hostile, GarbageIsThrownOut) {
     ASSERT_TRUE(connected.ok()) << connected.status();
     (void)connected->say(random_bytes(random, 1 + random() % 100'000));
     if (i % 3 == 0) continue;  // and goes away
-    // Fewer bytes than a header is, and silence, is another case.
+    // Fewer bytes than a header has would only be silence.
     (void)connected->say(as_byte_span("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
     EXPECT_TRUE(connected->is_thrown_out());
   }
@@ -464,6 +294,9 @@ TEST_P(Hostile, TenThousandConnectionsInARow) {
 }
 
 TEST_P(Hostile, AThousandConnectionsAtOnce) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < 2500) GTEST_SKIP() << "this machine allows only " << limit.rlim_cur << " open files";
   std::vector<Socket> sockets;
   for (int i = 0; i < 1000; ++i) {
     auto socket = Socket::connect({"127.0.0.1", ports_.at("a")}, Stranger::patience());
@@ -477,115 +310,6 @@ TEST_P(Hostile, AThousandConnectionsAtOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Ports, Hostile, testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Tls" : "Plain"; });
-
-// -- alone with a liar
-
-Options alone(std::uint16_t port) {
-  Options options;
-  options.name = "a";
-  options.plan = "test";
-  options.listen = {"127.0.0.1", port};
-  options.peers = {{"liar", {"127.0.0.1", free_port()}}};
-  options.insecure = Insecure::kOnLoopback;
-  options.log = no_log();
-  return options;
-}
-
-Result<Stranger> liar_at(std::uint16_t port) {
-  auto liar = Stranger::connect(port, nullptr);
-  if (!liar.ok()) return liar;
-  wire::Hello hello;
-  hello.plan = "test";
-  hello.from = "liar";
-  hello.to = "a";
-  hello.session = 1;
-  Status said = liar->say(hello);
-  return said.ok() ? std::move(liar) : Result<Stranger>(said);
-}
-
-TEST(HostileAlone, MoreThanTheWindowEndsTheConnection) {
-  const std::uint16_t port = free_port();
-  Options options = alone(port);
-  options.session.window_bytes = 1 << 20;
-  auto a = open(std::move(options));  // whose application does not read
-  ASSERT_TRUE(a.ok()) << a.status();
-  auto liar = liar_at(port);
-  ASSERT_TRUE(liar.ok()) << liar.status();
-  const auto encoded = wire::encode(filled(0, 100'000));
-  std::vector<std::byte> bytes;
-  for (const wire::Slice& part : encoded->parts) bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
-  for (std::uint64_t i = 0; i < 100; ++i) {
-    if (!liar->say_chunk(2, {i, bytes.size(), 0}, bytes).ok()) break;
-  }
-  const auto goodbye = liar->next(FrameKind::kGoodbye);
-  ASSERT_TRUE(goodbye.has_value());
-  EXPECT_THAT(wire::decode_goodbye(*goodbye)->reason, HasSubstr("more than it may"));
-  EXPECT_LE((*a)->statistics("liar")->unread_bytes, (1 << 20) + 2 * bytes.size());
-}
-
-// -- a machine at its end
-
-TEST(HostileAlone, AFullConnectionDoesNotKeepTheProcessorBusy) {
-  const std::uint16_t port = free_port();
-  Options options = alone(port);
-  options.session.queue_bytes = 16 << 20;
-  auto a = open(std::move(options));
-  ASSERT_TRUE(a.ok()) << a.status();
-  auto deaf = liar_at(port);
-  ASSERT_TRUE(deaf.ok()) << deaf.status();
-  ASSERT_TRUE(next_state(**a, "liar", PeerState::kUp).ok());
-  while ((*a)->send("liar", filled(0, 1 << 20), Priority::kBulk, {}, in_seconds(0)).ok()) {
-  }
-  const auto used_s = [] {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-  };
-  const double before = used_s();
-  // Waits for room, which does not come; by then it has a heartbeat to send that does not fit either.
-  EXPECT_FALSE((*a)->send("liar", filled(0, 1 << 20), Priority::kBulk, {}, in_seconds(2)).ok());
-  EXPECT_LT(used_s() - before, 0.25);
-}
-
-TEST(HostileAlone, WithoutFileDescriptorsThoseWhoAreConnectedGoOn) {
-  const std::uint16_t own_port = free_port();
-  const std::uint16_t node_port = free_port();
-  Child node({ECHO_NODE, "b", std::to_string(node_port), "a", std::to_string(own_port), "60"});
-  ASSERT_TRUE(node.runs());
-  const auto open_a = [&] {
-    Options options = alone(own_port);
-    options.peers = {{"b", {"127.0.0.1", node_port}}};
-    return open(std::move(options));
-  };
-  auto a = open_a();
-  ASSERT_TRUE(a.ok()) << a.status();
-  const auto talk = [&](std::uint64_t first) {
-    for (std::uint64_t i = first; i < first + 50; ++i) {
-      ASSERT_TRUE((*a)->send("b", filled(i, 2000), Priority::kNormal, {}, patiently()).ok());
-      const auto event = next_message(**a);
-      ASSERT_TRUE(event.ok()) << event.status();
-      ASSERT_EQ(number_of(std::get<wire::Message>(event->what)), i);
-    }
-  };
-  talk(0);
-  const std::uint64_t before = resident_bytes(std::to_string(node.pid()));
-  std::vector<Socket> sockets;
-  for (int i = 0; i < 150; ++i) {
-    auto socket = Socket::connect({"127.0.0.1", node_port}, Stranger::patience());
-    ASSERT_TRUE(socket.ok()) << socket.status();
-    sockets.push_back(std::move(socket).value());
-  }
-  talk(100);
-  EXPECT_LE(resident_bytes(std::to_string(node.pid())), before + kMostGrowth);
-  EXPECT_EQ((*a)->statistics("b")->connections, 1);
-  // Afterwards others get in again.
-  sockets.clear();
-  a->reset();
-  a = open_a();
-  ASSERT_TRUE(a.ok()) << a.status();
-  talk(200);
-}
 
 }  // namespace
 }  // namespace ravnest::transport::tcp
