@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration kClosingTime = std::chrono::seconds(2);
 constexpr std::size_t kMostUnwritten = 512 << 10;
-constexpr std::uint64_t kReadTurn = 1 << 20;
+constexpr std::uint64_t kReadTurn = 4 << 20;
 
 }  // namespace
 
