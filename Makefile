@@ -18,7 +18,7 @@ demo: all  ## train a small model on scikit-learn's digits through the engine
 test: all  ## all tests: C++, sanitizers, Python, a short run of the fuzzers
 	@scripts/test
 
-bench: all  ## planning times, step times against PyTorch
+bench: all  ## the transport against raw sockets, planning times, step times against PyTorch
 	benchmarks/run
 
 lint: bootstrap  ## clang-format, clang-tidy, ruff

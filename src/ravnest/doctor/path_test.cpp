@@ -106,8 +106,11 @@ TEST_F(MeasuredPath, RatesAreThoseOfEachDirection) {
   const auto up = measure_rate(*contact_, Way::kUp, milliseconds(800));
   const auto down = measure_rate(*contact_, Way::kDown, milliseconds(800));
   ASSERT_TRUE(up.ok() && down.ok()) << up.status() << down.status();
-  EXPECT_NEAR(*up * 8 / 1e6, 20, 5);
-  EXPECT_NEAR(*down * 8 / 1e6, 40, 10);
+  // Never faster than the path; a busy machine may make it slower.
+  EXPECT_LT(*up * 8 / 1e6, 25);
+  EXPECT_GT(*up * 8 / 1e6, 10);
+  EXPECT_LT(*down * 8 / 1e6, 50);
+  EXPECT_GT(*down * 8 / 1e6, 26);
 }
 
 TEST_F(MeasuredPath, StopsWhenAskedTo) {
