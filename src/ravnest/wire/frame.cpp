@@ -71,7 +71,9 @@ void fields(auto& f, Heartbeat& heartbeat) {
 }
 
 void fields(auto& f, Goodbye& goodbye) {
-  f(goodbye.farewell);
+  auto number = static_cast<std::uint8_t>(goodbye.farewell);
+  f(number);
+  goodbye.farewell = static_cast<Farewell>(number);
   f(goodbye.reason);
 }
 

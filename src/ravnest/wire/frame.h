@@ -97,6 +97,7 @@ struct Heartbeat {
   std::int64_t held_ns = 0;  // for how long the sender had that one
 };
 
+// A later version may have others; they are taken as kRefused.
 enum class Farewell : std::uint8_t {
   kRefused = 0,  // no connection between these two; trying again will not help before something is changed
   kClosing = 1,  // the sender ends in good order
@@ -104,7 +105,6 @@ enum class Farewell : std::uint8_t {
   kBroken = 3,   // what came can not be right; connect anew
   kVersion = 4,  // as kRefused: the two speak different major versions
 };
-constexpr Farewell highest(Farewell) { return Farewell::kVersion; }
 
 struct Goodbye {
   Farewell farewell = Farewell::kClosing;

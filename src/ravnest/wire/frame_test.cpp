@@ -182,15 +182,20 @@ TEST(Frame, WhatIsNoHelloIsCorrupt) {
 }
 
 TEST(Frame, UnknownNumbersOfKindsAreCorrupt) {
-  std::vector<std::byte> bytes = encode(Goodbye{});
-  bytes[0] = std::byte{4};
-  EXPECT_FALSE(decode_goodbye(bytes).ok());
-  bytes = encode(Probe{});
+  std::vector<std::byte> bytes = encode(Probe{});
   bytes[0] = std::byte{3};
   EXPECT_FALSE(decode_probe(bytes).ok());
   bytes = encode(ProbeAnswer{});
   bytes[16] = std::byte{2};
   EXPECT_FALSE(decode_probe_answer(bytes).ok());
+}
+
+TEST(Frame, AGoodbyeOfALaterVersionCanBeRead) {
+  std::vector<std::byte> bytes = encode(Goodbye{Farewell::kRefused, "why"});
+  bytes[0] = std::byte{200};
+  const auto goodbye = decode_goodbye(bytes);
+  ASSERT_TRUE(goodbye.ok()) << goodbye.status();
+  EXPECT_EQ(goodbye->reason, "why");
 }
 
 TEST(Frame, AStringLongerThanTheBodyIsCorrupt) {
