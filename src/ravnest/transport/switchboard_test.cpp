@@ -42,7 +42,8 @@ class SwitchboardTest : public testing::Test {
 
   ManualClock clock_{TimePoint(std::chrono::hours(1))};
   std::uint64_t sessions_ = 0;
-  Switchboard board_{{"a", {"b", "c"}, {}, [this] { return ++sessions_; }}, clock_, [](const std::string&, std::uint64_t) {}};
+  Switchboard board_{
+      {"a", {"b", "c"}, {}, [this] { return ++sessions_; }}, clock_, [](const std::string&, std::uint64_t) {}};
 };
 
 TEST_F(SwitchboardTest, ASessionGivenUpWhileItsHelloWasUnderWayIsNotGoneOnWith) {
