@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ class Harness {
 struct HarnessKind {
   std::string name;
   std::function<std::unique_ptr<Harness>()> make;
+
+  friend std::ostream& operator<<(std::ostream& out, const HarnessKind& kind) { return out << kind.name; }
 };
 
 std::vector<HarnessKind> all_harnesses();

@@ -42,6 +42,9 @@ struct Codec {
   friend bool operator==(const Codec&, const Codec&) = default;
 };
 
+// What users mean by compression that is simply on or off: fp16, or none.
+constexpr Codec codec_for(bool compression) { return {.kind = compression ? CodecKind::kFp16 : CodecKind::kNone}; }
+
 // Reads "none", "fp16", "bf16", "int8", "int4", or "topk:SHARE" such as "topk:0.01"; kInvalid for anything else.
 Result<Codec> parse_codec(std::string_view written);
 

@@ -23,6 +23,8 @@ TEST(CodecName, IsReadAndWrittenTheSame) {
   }
   EXPECT_EQ(*parse_codec("topk:0.25"), (Codec{CodecKind::kTopK, 0.25}));
   EXPECT_EQ(*parse_codec("bf16"), (Codec{CodecKind::kBf16, 1}));
+  EXPECT_EQ(codec_for(true), *parse_codec("fp16"));
+  EXPECT_EQ(codec_for(false), *parse_codec("none"));
   EXPECT_EQ(*parse_codec(to_string({CodecKind::kTopK, 1.0 / 3})), (Codec{CodecKind::kTopK, 1.0 / 3}));
 }
 
