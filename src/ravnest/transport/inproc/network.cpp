@@ -73,11 +73,11 @@ Switchboard* Network::board(const std::string& name) {
   return found == boards_.end() ? nullptr : found->second.get();
 }
 
-std::unique_ptr<Endpoint> Network::open(const std::string& name, std::vector<std::string> peers) {
-  return open(name, std::move(peers), {.chunk_bytes = std::numeric_limits<std::size_t>::max()});
+std::unique_ptr<Endpoint> Network::open(const std::string& name, const std::vector<std::string>& peers) {
+  return open(name, peers, {.chunk_bytes = std::numeric_limits<std::size_t>::max()});
 }
 
-std::unique_ptr<Endpoint> Network::open(const std::string& name, std::vector<std::string> peers,
+std::unique_ptr<Endpoint> Network::open(const std::string& name, const std::vector<std::string>& peers,
                                         SessionOptions options) {
   const auto new_session_id = [this] {
     const std::lock_guard lock(random_mutex_);

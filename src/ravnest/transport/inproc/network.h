@@ -46,8 +46,9 @@ class Network {
 
   // A node; two of the same name at once are the caller's mistake and end the process. `options.chunk_bytes` beyond any
   // message, the default here, hands messages over whole.
-  std::unique_ptr<Endpoint> open(const std::string& name, std::vector<std::string> peers);
-  std::unique_ptr<Endpoint> open(const std::string& name, std::vector<std::string> peers, SessionOptions options);
+  std::unique_ptr<Endpoint> open(const std::string& name, const std::vector<std::string>& peers);
+  std::unique_ptr<Endpoint> open(const std::string& name, const std::vector<std::string>& peers,
+                                 SessionOptions options);
 
   void set_conditions(const std::string& from, const std::string& to, Conditions conditions);
   // Breaks the connection between the two, if there is one; what is under way does not arrive.

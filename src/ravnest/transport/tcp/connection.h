@@ -25,8 +25,8 @@ enum class Phase : unsigned char {
 };
 
 struct Connection {
-  Connection(std::uint64_t id_, Stream stream_, Side side_, TimePoint deadline_)
-      : id(id_), stream(std::move(stream_)), side(side_), deadline(deadline_) {}
+  Connection(std::uint64_t number, Stream opened, Side made_by, TimePoint until)
+      : id(number), stream(std::move(opened)), side(made_by), deadline(until) {}
 
   std::mutex in_use;
   const std::uint64_t id;
