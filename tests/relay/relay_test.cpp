@@ -113,9 +113,9 @@ TEST(Relay, ClientIsResetWhereTheServerIsNotThere) {
   }
   auto relay = Relay::open({"127.0.0.1", 0}, nowhere);
   ASSERT_TRUE(relay.ok()) << relay.status();
+  // The reset may even come before connecting has returned.
   auto client = Socket::connect(relay->address(), soon());
-  ASSERT_TRUE(client.ok()) << client.status();
-  EXPECT_TRUE(is_reset(receive_all(*client)));
+  EXPECT_TRUE(client.ok() ? is_reset(receive_all(*client)) : client.status().code() == Code::kUnavailable);
 }
 
 TEST(Relay, ConnectionIsCutAfterExactlySoManyBytes) {
