@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -29,7 +28,6 @@ constexpr Duration kKnockPause = milliseconds(10);
 
 Loop::Loop(Door door, const Endpoint& server, const Profile& profile)
     : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       door_(std::move(door)),
       server_(server),
       profile_(profile),
@@ -106,7 +104,7 @@ void Loop::command(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     commands_.push_back(std::move(task));
   }
-  ::eventfd_write(wake_.number(), 1);
+  wake_.raise();
   done.get();
 }
 
@@ -167,8 +165,7 @@ void Loop::wait() {
 
 void Loop::take_event(std::uint64_t tag, std::uint32_t events) {
   if (tag == kWakeTag) {
-    eventfd_t count = 0;
-    ::eventfd_read(wake_.number(), &count);
+    wake_.take();
     run_commands();
     return;
   }

@@ -20,6 +20,7 @@
 
 #include "ravnest/base/clock.h"
 #include "ravnest/base/descriptor.h"
+#include "ravnest/base/event_descriptor.h"
 #include "ravnest/base/status.h"
 #include "relay/connection.h"
 #include "relay/door.h"
@@ -81,7 +82,7 @@ class Loop {
 
   SystemClock clock_;
   Descriptor epoll_;
-  Descriptor wake_;
+  EventDescriptor wake_;
   Door door_;
   Endpoint server_;
   Profile profile_;

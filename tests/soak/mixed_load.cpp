@@ -3,11 +3,14 @@
 // that grows by more than 2 MB in the second half, or where a message is lost, doubled, reordered or changed.
 #include <malloc.h>
 
+#include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <random>
 #include <thread>
 #include <vector>
@@ -26,36 +29,90 @@ constexpr std::array<const char*, 3> kNames{"a", "b", "c"};
 constexpr std::uint64_t kLaneStep = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMostGrowth = 2 << 20;
 
-struct Load {
-  std::atomic<bool> ending = false;
-  std::atomic<bool> failed = false;
-  std::atomic<bool> pausing = false;
-  std::atomic<std::uint64_t> sent = 0;
-  std::atomic<std::uint64_t> arrived = 0;
+// What the threads of the load have in common. They wait for each other, never for a time to pass.
+class Load {
+ public:
+  explicit Load(std::size_t senders) : senders_(senders) {}
 
   template <class... Ts>
   void violated(const Ts&... parts) {
     std::printf("transport_mixed_load: %s\n", text(parts...).c_str());
-    failed = ending = true;
+    const std::lock_guard lock(mutex_);
+    failed_ = ending_ = true;
+    changed_.notify_all();
   }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    changed_.notify_all();
+  }
+  bool failed() const {
+    const std::lock_guard lock(mutex_);
+    return failed_;
+  }
+
+  // For a sender, before each message: waits while all are to rest; false at the end.
+  bool may_send() {
+    std::unique_lock lock(mutex_);
+    if (resting_) {
+      ++parked_;
+      changed_.notify_all();
+      changed_.wait(lock, [&] { return !resting_ || ending_; });
+      --parked_;
+    }
+    sent_ += ending_ ? 0 : 1;
+    return !ending_;
+  }
+  void count_arrived() {
+    const std::lock_guard lock(mutex_);
+    ++arrived_;
+    if (resting_) changed_.notify_all();
+  }
+
+  // Until `time`, or an early end; whether it goes on.
+  bool wait_until(TimePoint time) {
+    std::unique_lock lock(mutex_);
+    return !changed_.wait_until(lock, time, [&] { return ending_; });
+  }
+  // Lets nobody send, and waits until all that was sent has arrived; whether that came before the deadline.
+  bool rest(TimePoint deadline) {
+    std::unique_lock lock(mutex_);
+    resting_ = true;
+    return changed_.wait_until(lock, deadline, [&] { return ending_ || (parked_ == senders_ && arrived_ == sent_); });
+  }
+  void go_on() {
+    const std::lock_guard lock(mutex_);
+    resting_ = false;
+    changed_.notify_all();
+  }
+  std::uint64_t arrived() const {
+    const std::lock_guard lock(mutex_);
+    return arrived_;
+  }
+
+ private:
+  const std::size_t senders_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  bool failed_ = false;
+  bool resting_ = false;
+  std::size_t parked_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t arrived_ = 0;
 };
 
 void send_to_all(Load& load, Endpoint& endpoint, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::map<std::string, std::array<std::uint64_t, wire::kLanes>> next;
-  while (!load.ending) {
-    if (load.pausing) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      continue;
-    }
-    const std::string to = kNames[random() % kNames.size()];
-    if (to == endpoint.name()) continue;
+  while (load.may_send()) {
+    std::string to = endpoint.name();
+    while (to == endpoint.name()) to = kNames[random() % kNames.size()];
     const std::size_t lane = random() % wire::kLanes;
     const std::size_t size = random() % 50 == 0 ? random() % (4 << 20) : random() % 20'000;
     const Status accepted = endpoint.send(to, filled(lane * kLaneStep + next[to][lane]++, size),
                                           static_cast<Priority>(lane), {}, patiently());
     if (!accepted.ok()) return load.violated(endpoint.name(), " to ", to, ": ", accepted);
-    ++load.sent;
   }
 }
 
@@ -75,25 +132,16 @@ void receive(Load& load, Endpoint& endpoint) {
     const std::uint64_t expected = next[event->peer][number / kLaneStep]++;
     if (number % kLaneStep != expected) load.violated("message ", number % kLaneStep, " instead of ", expected);
     if (!is_intact(message)) load.violated("a message was changed");
-    ++load.arrived;
+    load.count_arrived();
   }
 }
 
-}  // namespace
+using Relays = std::map<std::string, relay::Relay>;  // one in front of each node
+using Endpoints = std::map<std::string, std::unique_ptr<Endpoint>>;
 
-int main(int count, char** arguments) {
-  const double seconds = count > 1 ? std::stod(arguments[1]) : 600;
-  // Large blocks go back to the system at once, and threads share what is left: less comes and goes by chance.
-  ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  ::mallopt(M_ARENA_MAX, 1);
+Endpoints open_all(const std::map<std::string, std::uint16_t>& ports, const Relays& relays) {
   const plan::Authority authority = tcp::new_authority();
-  std::map<std::string, std::uint16_t> ports;
-  for (const std::string name : kNames) ports[name] = tcp::free_port();
-  std::map<std::string, relay::Relay> relays;  // one in front of each
-  for (const auto& [name, port] : ports) {
-    relays.emplace(name, relay::Relay::open({"127.0.0.1", 0}, {"127.0.0.1", port}).value());
-  }
-  std::map<std::string, std::unique_ptr<Endpoint>> endpoints;
+  Endpoints endpoints;
   for (const auto& [name, port] : ports) {
     tcp::Options options;
     options.name = name;
@@ -108,62 +156,78 @@ int main(int count, char** arguments) {
     }
     endpoints[name] = tcp::open(std::move(options)).value();
   }
+  return endpoints;
+}
 
-  Load load;
-  std::vector<std::thread> receivers;
-  std::vector<std::thread> senders;
-  for (auto& [name, endpoint] : endpoints) {
-    receivers.emplace_back([&load, &each = *endpoint] { receive(load, each); });
-    senders.emplace_back([&load, &each = *endpoint, seed = senders.size()] { send_to_all(load, each, seed); });
-  }
-  const auto start = SystemClock().now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(SystemClock().now() - start).count(); };
+// Cuts connections every few seconds, and every 30 s looks at the memory with everything at rest: what is under way
+// differs from one moment to the next. What is compared is the least of each half, since what is kept for later comes
+// and goes.
+void disturb_and_watch(Load& load, Relays& relays, Duration length) {
+  using std::chrono::seconds;
+  const TimePoint start = SystemClock().now();
   std::mt19937_64 random(1);
-  double print_at = 0;
-  double cut_at = 3;
+  TimePoint print_at = start + seconds(1);
+  TimePoint cut_at = start + seconds(3);
   std::uint64_t cuts = 0;
-  // The least of each half, since what is kept for later comes on top and comes and goes; the first is before all that.
   std::uint64_t least_before = UINT64_MAX;
   std::uint64_t least_after = UINT64_MAX;
-  while (elapsed() < seconds && !load.ending) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    if (elapsed() >= cut_at) {
-      std::next(relays.begin(), static_cast<std::ptrdiff_t>(random() % 3))->second.cut();
+  while (load.wait_until(std::min({print_at, cut_at, start + length})) && SystemClock().now() < start + length) {
+    if (SystemClock().now() >= cut_at) {
+      std::next(relays.begin(), static_cast<std::ptrdiff_t>(random() % relays.size()))->second.cut();
       ++cuts;
-      cut_at += 2 + static_cast<double>(random() % 6);
+      cut_at += seconds(2 + random() % 6);
     }
-    if (elapsed() < print_at) continue;
-    print_at += 30;
-    // With everything at rest: what is under way differs from one moment to the next.
-    load.pausing = true;
-    const TimePoint deadline = patiently();
-    std::uint64_t sent = 0;
-    do {
-      sent = load.sent;
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      if (SystemClock().now() > deadline) load.violated("not all messages arrive");
-    } while (!load.ending && (sent != load.sent || load.arrived != sent));
+    if (SystemClock().now() < print_at) continue;
+    print_at += seconds(30);
+    if (!load.rest(patiently())) return load.violated("not all messages arrive");
     ::malloc_trim(0);
     const std::uint64_t now = resident_bytes();
-    load.pausing = false;
-    if (elapsed() > 20) {
-      std::uint64_t& least = elapsed() < seconds / 2 ? least_before : least_after;
+    load.go_on();
+    const Duration elapsed = SystemClock().now() - start;
+    // The first look is before the pools have filled.
+    if (elapsed > seconds(20)) {
+      std::uint64_t& least = elapsed < length / 2 ? least_before : least_after;
       least = std::min(least, now);
     }
-    std::printf("transport_mixed_load: %4.0f s: %.1f MB resident, %llu sent, %llu arrived, %llu cuts\n", elapsed(),
-                static_cast<double>(now) / (1 << 20), static_cast<unsigned long long>(load.sent),
-                static_cast<unsigned long long>(load.arrived), static_cast<unsigned long long>(cuts));
+    std::printf("transport_mixed_load: %4.0f s: %.1f MB resident, %llu arrived, %llu cuts\n",
+                std::chrono::duration<double>(elapsed).count(), static_cast<double>(now) / (1 << 20),
+                static_cast<unsigned long long>(load.arrived()), static_cast<unsigned long long>(cuts));
     std::fflush(stdout);
   }
-  load.ending = true;
-  for (std::thread& sender : senders) sender.join();
-  for (auto& [name, endpoint] : endpoints) (void)endpoint->close(patiently());
-  for (std::thread& receiver : receivers) receiver.join();
   const bool both_seen = least_before != UINT64_MAX && least_after != UINT64_MAX;
   if (both_seen && least_after > least_before + kMostGrowth) {
     load.violated("memory grew by ", (least_after - least_before) >> 10, " KB in the second half");
   }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const double seconds = count > 1 ? std::stod(arguments[1]) : 600;
+  // Large blocks go back to the system at once, and threads share what is left: less comes and goes by chance.
+  ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  ::mallopt(M_ARENA_MAX, 1);
+  std::map<std::string, std::uint16_t> ports;
+  for (const std::string name : kNames) ports[name] = tcp::free_port();
+  Relays relays;
+  for (const auto& [name, port] : ports) {
+    relays.emplace(name, relay::Relay::open({"127.0.0.1", 0}, {"127.0.0.1", port}).value());
+  }
+  const Endpoints endpoints = open_all(ports, relays);
+
+  Load load(endpoints.size());
+  std::vector<std::thread> receivers;
+  std::vector<std::thread> senders;
+  for (const auto& [name, endpoint] : endpoints) {
+    receivers.emplace_back([&load, &each = *endpoint] { receive(load, each); });
+    senders.emplace_back([&load, &each = *endpoint, seed = senders.size()] { send_to_all(load, each, seed); });
+  }
+  disturb_and_watch(load, relays, std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
+  load.end();
+  for (std::thread& sender : senders) sender.join();
+  for (const auto& [name, endpoint] : endpoints) (void)endpoint->close(patiently());
+  for (std::thread& receiver : receivers) receiver.join();
   std::printf("transport_mixed_load: %s\n",
-              load.failed ? "FAILED" : "memory is bounded and every message arrived in order");
-  return load.failed ? 1 : 0;
+              load.failed() ? "FAILED" : "memory is bounded and every message arrived in order");
+  return load.failed() ? 1 : 0;
 }

@@ -99,12 +99,12 @@ TEST(Examination, WithoutASoundIdentitySaysSoAndGoesNoFurther) {
 
 TEST(Examination, EndsAtOnceWhenAskedTo) {
   const NodeData data(plan_on_free_ports(2));
-  const Stop stop;
+  const EventDescriptor stop;
   ExamineOptions asked = options(std::chrono::hours(1));
-  asked.stop = stop.descriptor();
+  asked.stop = stop.number();
   const TimePoint start = SystemClock().now();
   const auto found = examine(data.here(), {0}, asked, [&](const Finding& each) {
-    if (each.sentence.find("is free") != std::string::npos) stop.now();
+    if (each.sentence.find("is free") != std::string::npos) stop.raise();
   });
   EXPECT_EQ(found.status().code(), Code::kCancelled);
   EXPECT_LT(SystemClock().now() - start, kTestTime);
@@ -112,14 +112,14 @@ TEST(Examination, EndsAtOnceWhenAskedTo) {
 
 TEST(Examination, EndsInTheMiddleOfAPeerWhenAskedTo) {
   const NodeData data(plan_on_free_ports(2));
-  const Stop stop;
+  const EventDescriptor stop;
   const FakePeer mute(data.here().plan.pool.nodes[1].address.port, [&](Socket socket, const Wait& wait) {
-    stop.now();
+    stop.raise();
     (void)wait_for(socket.descriptor(), POLLHUP, wait);
   });
   ExamineOptions asked = options(std::chrono::hours(1));
   asked.patience = kTestTime;
-  asked.stop = stop.descriptor();
+  asked.stop = stop.number();
   const TimePoint start = SystemClock().now();
   EXPECT_EQ(examine(data.here(), {0}, asked).status().code(), Code::kCancelled);
   EXPECT_LT(SystemClock().now() - start, kTestTime / 2);

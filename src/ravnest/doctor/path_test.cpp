@@ -116,10 +116,10 @@ TEST_F(MeasuredPath, RatesAreThoseOfEachDirection) {
 TEST_F(MeasuredPath, StopsWhenAskedTo) {
   open({});
   relay_->set_silent(true);
-  const Stop stop;
-  stop.now();
-  EXPECT_EQ(measure_round_trips(*contact_, 5, stop.descriptor()).status().code(), Code::kCancelled);
-  EXPECT_EQ(measure_rate(*contact_, Way::kDown, kTestTime, stop.descriptor()).status().code(), Code::kCancelled);
+  const EventDescriptor stop;
+  stop.raise();
+  EXPECT_EQ(measure_round_trips(*contact_, 5, stop.number()).status().code(), Code::kCancelled);
+  EXPECT_EQ(measure_rate(*contact_, Way::kDown, kTestTime, stop.number()).status().code(), Code::kCancelled);
 }
 
 }  // namespace

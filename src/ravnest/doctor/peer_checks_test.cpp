@@ -312,29 +312,29 @@ TEST_F(Pair, AConnectionThatBreaksWhileAskingIsNamed) {
 TEST_F(Pair, BeingAskedToStopEndsEverythingAtOnce) {
   auto relay = relay::Relay::open(local(0), local(port(1))).value();
   relay.set_silent(true);
-  const Stop stop;
-  stop.now();
+  const EventDescriptor stop;
+  stop.raise();
   PeerCheck check = this->check();
   check.peer.address = relay.address();
   check.patience = kTestTime;
   check.try_until = SystemClock().now() + kTestTime;
-  check.stop = stop.descriptor();
+  check.stop = stop.number();
   const TimePoint start = SystemClock().now();
-  EXPECT_EQ(tcp::reach(check.own, check.peer, Wait::of(kTestTime, stop.descriptor())).trouble, Trouble::kStopped);
+  EXPECT_EQ(tcp::reach(check.own, check.peer, Wait::of(kTestTime, stop.number())).trouble, Trouble::kStopped);
   (void)check_peer(check);
   EXPECT_LT(SystemClock().now() - start, kTestTime / 2);
 }
 
 TEST_F(Pair, BeingAskedToStopInTheMiddleOfTheGreetingIsNoRefusal) {
-  const Stop stop;
+  const EventDescriptor stop;
   const FakePeer mute(port(1), [&](Socket socket, const Wait& wait) {
     std::array<std::byte, 4096> heard{};
     (void)socket.receive_some(heard, wait);
-    stop.now();
+    stop.raise();
     (void)socket.receive_some(heard, wait);
   });
   const tcp::Reached reached =
-      tcp::reach(data_.caller(0), peer(data_.here().plan, 1), Wait::of(kTestTime, stop.descriptor()));
+      tcp::reach(data_.caller(0), peer(data_.here().plan, 1), Wait::of(kTestTime, stop.number()));
   EXPECT_EQ(reached.trouble, Trouble::kStopped) << reached.status;
 }
 

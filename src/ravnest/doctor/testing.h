@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -14,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "ravnest/base/descriptor.h"
+#include "ravnest/base/event_descriptor.h"
 #include "ravnest/base/file.h"
 #include "ravnest/doctor/plan_here.h"
 #include "ravnest/plan/files/identity.h"
@@ -106,16 +105,6 @@ class NodeData {
   PlanHere here_;
 };
 
-// A descriptor that becomes readable when told to.
-class Stop {
- public:
-  int descriptor() const { return event_.number(); }
-  void now() const { (void)::eventfd_write(event_.number(), 1); }
-
- private:
-  Descriptor event_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-};
-
 // Listens on loopback and treats each connection, one at a time, as it is told. Ends with the object.
 class FakePeer {
  public:
@@ -123,7 +112,7 @@ class FakePeer {
 
   explicit FakePeer(std::uint16_t port, Treat treat)
       : listener_(Listener::open("127.0.0.1", port).value()), thread_([this, treat = std::move(treat)] {
-          const Wait wait = Wait::of(kTestTime, stop_.descriptor());
+          const Wait wait = Wait::of(kTestTime, stop_.number());
           for (;;) {
             auto socket = listener_.accept(wait);
             if (!socket.ok()) return;
@@ -132,10 +121,10 @@ class FakePeer {
         }) {}
   FakePeer(const FakePeer&) = delete;
   FakePeer& operator=(const FakePeer&) = delete;
-  ~FakePeer() { stop_.now(); }
+  ~FakePeer() { stop_.raise(); }
 
  private:
-  Stop stop_;
+  EventDescriptor stop_;
   Listener listener_;
   std::jthread thread_;
 };

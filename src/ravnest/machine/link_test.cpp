@@ -184,9 +184,9 @@ TEST(Link, SomeoneElseAtTheAddressIsCorruptAndASilentOneEndsAtTheTimeout) {
 TEST(Link, StopEndsAClientThatWaits) {
   auto listener = Listener::open("127.0.0.1", 0);
   ASSERT_TRUE(listener.ok()) << listener.status();
-  StopSignal stop;
+  EventDescriptor stop;
   stop.raise();
-  EXPECT_EQ(measure_link({"127.0.0.1", listener->port()}, kQuick, stop.descriptor()).status().code(), Code::kCancelled);
+  EXPECT_EQ(measure_link({"127.0.0.1", listener->port()}, kQuick, stop.number()).status().code(), Code::kCancelled);
 }
 
 TEST(Link, TakenPortAndForeignHostAreRefusedWithTheReason) {

@@ -2,36 +2,20 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <thread>
 #include <utility>
 
+#include "ravnest/base/event_descriptor.h"
 #include "ravnest/machine/link_server.h"
 
 namespace ravnest {
 
-// A descriptor that becomes readable when asked to.
-class StopSignal {
- public:
-  StopSignal() : descriptor_(::eventfd(0, EFD_CLOEXEC)) {}
-  StopSignal(const StopSignal&) = delete;
-  StopSignal& operator=(const StopSignal&) = delete;
-  ~StopSignal() { ::close(descriptor_); }
-
-  void raise() const { EXPECT_EQ(::eventfd_write(descriptor_, 1), 0); }
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 class RunningServer {
  public:
   explicit RunningServer(const LinkServerOptions& options, Duration length = std::chrono::minutes(2))
-      : server_(LinkServer::open(options)), wait_(Wait::of(length, stop_.descriptor())) {
+      : server_(LinkServer::open(options)), wait_(Wait::of(length, stop_.number())) {
     EXPECT_TRUE(server_.ok()) << server_.status();
     thread_ = std::thread([this] { ended_ = server_->serve(wait_, Logger("test", Level::kOff)); });
   }
@@ -51,7 +35,7 @@ class RunningServer {
   }
 
  private:
-  StopSignal stop_;
+  EventDescriptor stop_;
   Result<LinkServer> server_;
   Wait wait_;
   Status ended_;

@@ -4,18 +4,14 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstring>
 #include <memory>
-#include <mutex>
-#include <system_error>
-#include <thread>
+#include <utility>
 
-#include "ravnest/base/descriptor.h"
+#include "ravnest/base/errands.h"
 
 namespace ravnest {
 namespace {
@@ -43,34 +39,15 @@ Answer ask(const std::string& host, std::uint16_t port, int flags) {
   return answer;
 }
 
-// What the asking and the asked thread share; it lives until both are done with it.
-struct Pending {
-  Descriptor done = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  std::mutex mutex;
-  Answer answer;
-};
-
 Result<Answer> ask_in_a_thread(const std::string& host, std::uint16_t port, int flags, const Wait& wait) {
-  const auto pending = std::make_shared<Pending>();
-  try {
-    std::thread([pending, host, port, flags] {
-      sigset_t all;
-      ::sigfillset(&all);
-      ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-      Answer answer = ask(host, port, flags);
-      const std::lock_guard lock(pending->mutex);
-      pending->answer = std::move(answer);
-      (void)::eventfd_write(pending->done.number(), 1);
-    }).detach();
-  } catch (const std::system_error& error) {
-    return unavailable("the name ", host, " cannot be resolved: no thread: ", error.what());
-  }
-  const Status came = wait_for(pending->done.number(), POLLIN, wait);
+  Errands<Answer> errands;
+  if (Status started = errands.start([host, port, flags](int) { return ask(host, port, flags); }); !started.ok())
+    return started.with_context(text("the name ", host, " cannot be resolved"));
+  const Status came = wait_for(errands.ready(), POLLIN, wait);
   if (came.code() == Code::kDeadline)
     return unavailable("the name ", host, " cannot be resolved for now: the name service does not answer in time");
   if (!came.ok()) return came;
-  const std::lock_guard lock(pending->mutex);
-  return std::move(pending->answer);
+  return std::move(errands.take().front());
 }
 
 // An IPv4 address may come as one of IPv6.

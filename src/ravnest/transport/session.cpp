@@ -14,7 +14,7 @@ constexpr Duration kReportDelay = std::chrono::milliseconds(5);
 constexpr std::uint64_t kMessageCost = 512;
 // After so many chunks of higher lanes, a lower lane that has something gets a turn.
 constexpr int kMostOvertaken = 16;
-// A peer that takes nothing for this long, or four of its usual pauses, is slow.
+// A peer that takes nothing for this long is slow.
 constexpr Duration kBlockedPatience = std::chrono::seconds(2);
 
 std::uint64_t weight_of(std::uint64_t message_size) { return message_size + kMessageCost; }

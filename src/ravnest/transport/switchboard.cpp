@@ -143,6 +143,7 @@ void Switchboard::shut(const Status& status) {
     notify_progressed_ = true;
   }
   settle();
+  // Without a deadline, like joining a thread: nobody may be called after this, and completions are short.
   std::unique_lock lock(mutex_);
   settled_.wait(lock, [&] { return !settling_ || *settling_ == std::this_thread::get_id(); });
 }

@@ -35,12 +35,12 @@ class Node final : public Endpoint {
   Status close(TimePoint deadline) override {
     board_->stop_sending();
     Status drained = board_->wait_until_drained(deadline);
-    end(wire::Goodbye{wire::Farewell::kClosing, text(name(), " closed")}, cancelled(name(), " is closed"));
+    end(text(name(), " closed"), cancelled(name(), " is closed"));
     return drained;
   }
 
  private:
-  void end(const std::optional<wire::Goodbye>& goodbye, const Status& status) {
+  void end(const std::optional<std::string>& goodbye, const Status& status) {
     if (ended_.exchange(true)) return;
     network_.leave(name(), goodbye);
     board_->shut(status);
@@ -100,7 +100,7 @@ void Network::join(const std::string& name, const std::vector<std::string>& peer
   stir();
 }
 
-void Network::leave(const std::string& name, const std::optional<wire::Goodbye>& goodbye) {
+void Network::leave(const std::string& name, const std::optional<std::string>& goodbye) {
   std::unique_lock lock(mutex_);
   for (auto& [pair, link] : links_) {
     if (pair.first != name && pair.second != name) continue;
@@ -109,7 +109,7 @@ void Network::leave(const std::string& name, const std::optional<wire::Goodbye>&
     if (goodbye && link.open && !link.parted && other != nullptr && other->is_linked(name)) {
       // What was sent before the farewell arrives before it.
       for (UnderWay& arrived : link.towards[peer].under_way) (void)deliver(name, peer, arrived);
-      other->left(name, goodbye->reason);
+      other->left(name, *goodbye);
     }
     disconnect(pair, link, clock_.now(), text(name, " closed the connection"));
   }
@@ -144,7 +144,7 @@ void Network::stir() {
 
 void Network::disconnect(const Pair& pair, Link& link, TimePoint now, std::string_view reason) {
   if (!std::exchange(link.open, false)) return;
-  for (auto& [to, lane] : link.towards) lane.under_way.clear();
+  for (auto& [to, way] : link.towards) way.under_way.clear();
   for (const auto& [self, peer] : {pair, Pair(pair.second, pair.first)}) {
     if (Switchboard* own = board(self); own != nullptr && own->knows(peer)) own->unlinked(peer, reason);
   }
@@ -163,15 +163,15 @@ void Network::greet(const Pair& pair, Link& link, TimePoint now) {
 }
 
 void Network::post(Link& link, const std::string& to, Parcel parcel, TimePoint now) {
-  Lane& lane = link.towards[to];
-  Duration delay = lane.conditions.delay;
-  if (lane.conditions.jitter > Duration::zero()) {
+  Way& way = link.towards[to];
+  Duration delay = way.conditions.delay;
+  if (way.conditions.jitter > Duration::zero()) {
     const std::lock_guard lock(random_mutex_);
-    delay += Duration(std::uniform_int_distribution<Duration::rep>(0, lane.conditions.jitter.count())(random_));
+    delay += Duration(std::uniform_int_distribution<Duration::rep>(0, way.conditions.jitter.count())(random_));
   }
   TimePoint arrives = now + delay;
-  if (!lane.under_way.empty()) arrives = std::max(arrives, lane.under_way.back().arrives);
-  UnderWay& posted = lane.under_way.emplace_back(UnderWay{arrives, std::move(parcel), {}});
+  if (!way.under_way.empty()) arrives = std::max(arrives, way.under_way.back().arrives);
+  UnderWay& posted = way.under_way.emplace_back(UnderWay{arrives, std::move(parcel), {}});
   if (auto* chunk = std::get_if<ChunkFrame>(&posted.parcel); chunk != nullptr && chunk->whole != nullptr) {
     posted.message = *chunk->whole;
   }
@@ -266,8 +266,8 @@ TimePoint Network::next_of(const Pair& pair, const Link& link) {
     if (own != nullptr && own->knows(peer)) next = std::min(next, own->next_deadline(peer));
   }
   if (!link.open && board(pair.first) != nullptr && board(pair.second) != nullptr) next = std::min(next, link.retry_at);
-  for (const auto& [to, lane] : link.towards) {
-    if (!lane.under_way.empty()) next = std::min(next, lane.under_way.front().arrives);
+  for (const auto& [to, way] : link.towards) {
+    if (!way.under_way.empty()) next = std::min(next, way.under_way.front().arrives);
   }
   return next;
 }

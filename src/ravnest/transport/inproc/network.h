@@ -62,13 +62,13 @@ class Network {
  private:
   friend class Node;
   using Pair = std::pair<std::string, std::string>;  // in order
-  using Parcel = std::variant<wire::Hello, wire::Goodbye, ChunkFrame, AcknowledgeFrame, wire::Heartbeat>;
+  using Parcel = std::variant<wire::Hello, ChunkFrame, AcknowledgeFrame, wire::Heartbeat>;
   struct UnderWay {
     TimePoint arrives;
     Parcel parcel;
     wire::Message message;  // of a chunk that is a whole one
   };
-  struct Lane {
+  struct Way {
     Conditions conditions;
     std::deque<UnderWay> under_way;
   };
@@ -77,12 +77,12 @@ class Network {
     bool parted = false;
     TimePoint retry_at;
     Duration backoff{};
-    std::map<std::string, Lane> towards;            // by receiver
+    std::map<std::string, Way> towards;             // by receiver
     std::map<std::string, std::uint64_t> sessions;  // of each end, as its hello said
   };
 
   void join(const std::string& name, const std::vector<std::string>& peers, std::shared_ptr<Switchboard> board);
-  void leave(const std::string& name, const std::optional<wire::Goodbye>& goodbye);
+  void leave(const std::string& name, const std::optional<std::string>& goodbye);
   void wake(const std::string& from, const std::string& to);
   void run();
   void stir();

@@ -1,10 +1,7 @@
 #include "ravnest/transport/tcp/loop.h"
 
-#include <sys/eventfd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <utility>
 
 namespace ravnest::transport::tcp {
@@ -16,11 +13,12 @@ using std::chrono::seconds;
 // Tokens of epoll that are no connections.
 constexpr std::uint64_t kWakeup = 0;
 constexpr std::uint64_t kListener = 1;
-constexpr std::uint64_t kDialler = 2;
+constexpr std::uint64_t kDiallings = 2;
 constexpr std::uint64_t kProbes = 3;
 constexpr std::uint64_t kFirstConnection = 16;
 
 constexpr Duration kLastBackoff = seconds(1);
+constexpr Duration kDiallingTime = seconds(10);
 // The side whose dialling does not win lets the other one try first.
 constexpr Duration kCourtesy = milliseconds(50);
 constexpr Duration kLookEvery = milliseconds(100);
@@ -28,12 +26,6 @@ constexpr int kAcceptTurn = 64;
 // What a sending thread writes itself; more is left to the network's thread.
 constexpr std::uint64_t kShortMessage = 128 << 10;
 constexpr int kFramesHere = 4;
-
-void block_signals() {
-  sigset_t all;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-}
 
 }  // namespace
 
@@ -44,7 +36,6 @@ Loop::Loop(const Options& options, std::optional<TlsContext> tls, Listener liste
       listener_(std::move(listener)),
       probes_(options, tls_ ? &*tls_ : nullptr),
       complaints_(options.log),
-      wakeup_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       next_id_(kFirstConnection),
       random_(std::random_device{}()) {
   const TimePoint now = clock_.now();
@@ -58,7 +49,7 @@ Loop::Loop(const Options& options, std::optional<TlsContext> tls, Listener liste
   }
   poller_.add(wakeup_.number(), kWakeup);
   poller_.add(listener_.descriptor(), kListener);
-  poller_.add(dialler_.ready(), kDialler);
+  poller_.add(diallings_.ready(), kDiallings);
   poller_.add(probes_.ready(), kProbes);
   thread_ = std::thread([this] {
     block_signals();
@@ -68,12 +59,12 @@ Loop::Loop(const Options& options, std::optional<TlsContext> tls, Listener liste
 
 Loop::~Loop() {
   ending_ = true;
-  (void)::eventfd_write(wakeup_.number(), 1);
+  wakeup_.raise();
   if (thread_.joinable()) thread_.join();
 }
 
 void Loop::wake() {
-  if (!awake_.exchange(true)) (void)::eventfd_write(wakeup_.number(), 1);
+  if (!awake_.exchange(true)) wakeup_.raise();
 }
 
 void Loop::wake(const std::string& peer, std::uint64_t bytes) {
@@ -99,7 +90,7 @@ bool Loop::write_here(const std::string& peer) {
 
 void Loop::say_goodbye(TimePoint deadline) {
   goodbye_until_ = deadline;
-  (void)::eventfd_write(wakeup_.number(), 1);
+  wakeup_.raise();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -156,14 +147,12 @@ int Loop::timeout_ms() const {
 
 void Loop::handle(std::uint64_t token) {
   switch (token) {
-    case kWakeup: {
-      eventfd_t ignored = 0;
-      (void)::eventfd_read(wakeup_.number(), &ignored);
+    case kWakeup:
+      wakeup_.take();
       awake_ = false;
       return;
-    }
     case kListener: accept(); return;
-    case kDialler: take_dialled(); return;
+    case kDiallings: take_dialled(); return;
     case kProbes:
       for (ProbeService::Answer& answer : probes_.take()) {
         Connection* connection = find(answer.connection);
@@ -228,7 +217,7 @@ void Loop::add(Socket socket, Side side, const std::string& peer) {
 }
 
 void Loop::take_dialled() {
-  for (Dialled& dialled : dialler_.take()) {
+  for (Dialled& dialled : diallings_.take()) {
     Line& line = lines_[dialled.peer];
     line.dialling = false;
     if (line.connection != 0) continue;  // the peer was faster
@@ -245,8 +234,13 @@ void Loop::dial_due(TimePoint now) {
   if (said_goodbye_) return;
   for (auto& [name, line] : lines_) {
     if (line.connection != 0 || line.dialling || now < line.retry_at) continue;
-    line.dialling = true;
-    dialler_.dial(name, line.address);
+    const Status started = diallings_.start([peer = name, address = line.address](int stop) {
+      return Dialled{peer, Socket::connect(address, Wait::of(kDiallingTime, stop))};
+    });
+    line.dialling = started.ok();
+    if (started.ok()) continue;
+    board_.note(name, started.message());
+    retry_later(line);
   }
 }
 

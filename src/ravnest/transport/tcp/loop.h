@@ -1,4 +1,4 @@
-// The network's thread of an endpoint: all its connections, the listener and the dialler.
+// The network's thread of an endpoint: all its connections, and where they come from.
 //
 // Everything here runs on that one thread, but for the constructor, `wake`, `say_goodbye` and the destructor. A short
 // message to an idle connection is written by the thread that sends it: to hand it over would take longer.
@@ -18,12 +18,12 @@
 #include <thread>
 #include <vector>
 
-#include "ravnest/base/descriptor.h"
+#include "ravnest/base/errands.h"
+#include "ravnest/base/event_descriptor.h"
 #include "ravnest/machine/socket.h"
 #include "ravnest/transport/switchboard.h"
 #include "ravnest/transport/tcp/complaints.h"
 #include "ravnest/transport/tcp/connection.h"
-#include "ravnest/transport/tcp/dialler.h"
 #include "ravnest/transport/tcp/endpoint.h"
 #include "ravnest/transport/tcp/poller.h"
 #include "ravnest/transport/tcp/probe_service.h"
@@ -59,6 +59,11 @@ class Loop {
     bool linked = false;
     TimePoint retry_at;
     Duration backoff{};
+  };
+
+  struct Dialled {
+    std::string peer;
+    Result<Socket> socket;
   };
 
   // -- the thread, and connections that come and go (loop.cpp)
@@ -104,11 +109,11 @@ class Loop {
   Switchboard& board_;
   SystemClock clock_;
   Listener listener_;
-  Dialler dialler_;
+  Errands<Dialled> diallings_;
   ProbeService probes_;
   Poller poller_;
   Complaints complaints_;
-  Descriptor wakeup_;
+  EventDescriptor wakeup_;
   std::map<std::string, Line> lines_;
   Connections connections_;
   std::mutex open_mutex_;

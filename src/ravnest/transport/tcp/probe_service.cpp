@@ -1,17 +1,10 @@
 #include "ravnest/transport/tcp/probe_service.h"
 
-#include <sys/eventfd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <csignal>
-#include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
-#include "ravnest/base/descriptor.h"
 #include "ravnest/transport/tcp/contact.h"
 
 namespace ravnest::transport::tcp {
@@ -20,6 +13,8 @@ namespace {
 constexpr Duration kDialBackTime = std::chrono::seconds(5);
 // At a time. All of a plan's nodes may be examined at once, and each asks all of its peers.
 constexpr int kMostDiallings = 16;
+// Of an answer's text; a frame holds more.
+constexpr std::size_t kMostWords = 2000;
 // Answers that nobody reads.
 constexpr std::size_t kMostUnread = 4 << 20;
 constexpr std::array<std::byte, wire::kMaxProbeDataBytes> kZeros{};
@@ -29,36 +24,12 @@ std::int64_t wall_ns() {
       .count();
 }
 
-Descriptor event() { return Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
-
 }  // namespace
 
-struct ProbeService::Shared {
-  Descriptor stop = event();
-  Descriptor ready = event();
-  std::mutex mutex;
-  int diallings = 0;
-  std::vector<Answer> answers;
-
-  void put(Answer answer) {
-    const std::lock_guard lock(mutex);
-    answers.push_back(std::move(answer));
-    (void)::eventfd_write(ready.number(), 1);
-  }
-};
-
-ProbeService::ProbeService(const Options& options, const TlsContext* tls)
-    : options_(options), tls_(tls), shared_(std::make_shared<Shared>()) {}
-
-ProbeService::~ProbeService() { (void)::eventfd_write(shared_->stop.number(), 1); }
-
-int ProbeService::ready() const { return shared_->ready.number(); }
-
 std::vector<ProbeService::Answer> ProbeService::take() {
-  eventfd_t ignored = 0;
-  (void)::eventfd_read(shared_->ready.number(), &ignored);
-  const std::lock_guard lock(shared_->mutex);
-  return std::exchange(shared_->answers, {});
+  std::vector<Answer> answers = diallings_.take();
+  under_way_ -= static_cast<int>(answers.size());
+  return answers;
 }
 
 Status ProbeService::answer(Connection& connection) {
@@ -79,37 +50,22 @@ Status ProbeService::answer(Connection& connection) {
   return {};
 }
 
-void ProbeService::dial_back(const Connection& connection, std::uint64_t number) {
-  const std::uint64_t id = connection.id;
-  const auto refuse = [&](std::string why) { shared_->put({id, {number, wall_ns(), false, std::move(why)}}); };
+void ProbeService::dial_back(Connection& connection, std::uint64_t number) {
+  const auto refuse = [&](const std::string& why) {
+    connection.writer.add(wire::FrameKind::kProbeAnswer, 0,
+                          wire::encode(wire::ProbeAnswer{number, wall_ns(), false, why}));
+  };
   const auto peer = std::ranges::find(options_.peers, connection.asker, &Peer::name);
   if (peer == options_.peers.end()) return refuse(text(connection.asker, " is not a peer of ", options_.name));
-  {
-    const std::lock_guard lock(shared_->mutex);
-    if (shared_->diallings == kMostDiallings)
-      return refuse(text(options_.name, " is dialling back to many others already; ask again"));
-    ++shared_->diallings;
-  }
+  if (under_way_ == kMostDiallings)
+    return refuse(text(options_.name, " is dialling back to many others already; ask again"));
   Caller caller{options_.name, options_.plan, options_.software, tls_ == nullptr ? std::nullopt : std::optional(*tls_)};
-  try {
-    std::thread([shared = shared_, caller = std::move(caller), to = *peer, id, number] {
-      sigset_t all;
-      ::sigfillset(&all);
-      ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-      const Reached reached = reach(caller, to, Wait::of(kDialBackTime, shared->stop.number()));
-      {
-        const std::lock_guard lock(shared->mutex);
-        --shared->diallings;
-      }
-      shared->put({id, {number, wall_ns(), reached.status.ok(), reached.status.message().substr(0, 2000)}});
-    }).detach();
-  } catch (const std::system_error& error) {
-    {
-      const std::lock_guard lock(shared_->mutex);
-      --shared_->diallings;
-    }
-    refuse(text(options_.name, " cannot start a thread: ", error.what()));
-  }
+  const auto dial = [caller = std::move(caller), to = *peer, id = connection.id, number](int stop) {
+    const Reached reached = reach(caller, to, Wait::of(kDialBackTime, stop));
+    return Answer{id, {number, wall_ns(), reached.status.ok(), reached.status.message().substr(0, kMostWords)}};
+  };
+  if (Status started = diallings_.start(dial); !started.ok()) return refuse(started.message());
+  ++under_way_;
 }
 
 }  // namespace ravnest::transport::tcp

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "ravnest/base/errands.h"
 #include "ravnest/base/status.h"
 #include "ravnest/transport/tcp/connection.h"
 #include "ravnest/transport/tcp/endpoint.h"
@@ -24,23 +24,20 @@ class ProbeService {
   };
 
   // `options` and `tls` outlive it.
-  ProbeService(const Options& options, const TlsContext* tls);
-  ProbeService(const ProbeService&) = delete;
-  ProbeService& operator=(const ProbeService&) = delete;
-  ~ProbeService();
+  ProbeService(const Options& options, const TlsContext* tls) : options_(options), tls_(tls) {}
 
   // Answers the frame that the connection's reader has, now or later.
   Status answer(Connection& connection);
   std::vector<Answer> take();
-  int ready() const;
+  int ready() const { return diallings_.ready(); }
 
  private:
-  struct Shared;
-  void dial_back(const Connection& connection, std::uint64_t number);
+  void dial_back(Connection& connection, std::uint64_t number);
 
   const Options& options_;
   const TlsContext* tls_;
-  std::shared_ptr<Shared> shared_;
+  Errands<Answer> diallings_;
+  int under_way_ = 0;
 };
 
 }  // namespace ravnest::transport::tcp

@@ -26,7 +26,9 @@ Status certificate_failure(long error) {
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
       return invalid("its certificate is of another plan: unpack the same plan's packages on both machines");
-    default: return invalid("its certificate is refused: ", X509_verify_cert_error_string(error));
+    default:
+      return invalid("its certificate is refused (", X509_verify_cert_error_string(error),
+                     "): unpack the same plan's packages on both machines");
   }
 }
 
