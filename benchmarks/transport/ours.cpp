@@ -69,7 +69,7 @@ class EndpointPair : public Pair {
     if (data_.size() != size) data_ = wire::slice_of(std::vector<std::byte>(size, std::byte{1}));
     wire::Forward forward;
     forward.tensors.push_back(
-        {0, {ir::DType::kUInt8, wire::CodecKind::kNone, {static_cast<std::int64_t>(size)}, data_}});
+        {0, false, {ir::DType::kUInt8, wire::CodecKind::kNone, {static_cast<std::int64_t>(size)}, data_}});
     return forward;
   }
 

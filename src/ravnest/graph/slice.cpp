@@ -196,10 +196,15 @@ class Slicer {
       stages[k].*member = stage_graph(graph, flow, interfaces[k], tensors, begin, end, last);
       if (!stages[k].stage) stages[k].stage = ir::StageInfo{k, static_cast<int>(stages.size()), {}, {}, {}};
       ir::Routing& own = (*stages[k].stage).*routing;
+      ir::Routing& first = (*stages[0].stage).*routing;
       own.consumers.resize((stages[k].*member).outputs.size());
+      if (k == 0) first.model_inputs.resize(user_index.size());
+      if (k > 0 && interfaces[k].inputs.empty()) first.without_inputs.push_back(k);
       for (const ir::ValueId value : interfaces[k].inputs) {
         if (flow.defined_at[value] < 0) {
-          own.inputs.push_back({-1, user_index.at(value)});
+          const int index = user_index.at(value);
+          own.inputs.push_back({-1, index});
+          if (k > 0) first.model_inputs[index].push_back(k);
           continue;
         }
         const int producer = stage_of(flow.defined_at[value], cuts);

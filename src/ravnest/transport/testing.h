@@ -25,15 +25,17 @@ inline wire::Message numbered(std::uint64_t number) { return wire::Control{"numb
 // The number of a `numbered` or `filled` message.
 inline std::uint64_t number_of(const wire::Message& message) {
   if (const auto* control = std::get_if<wire::Control>(&message)) return std::stoull(control->body);
-  return std::get<wire::Forward>(message).pass;
+  return std::get<wire::Forward>(message).head.pass;
 }
 
 // A message with a tensor of that many bytes, which depend on the number.
 inline wire::Message filled(std::uint64_t number, std::size_t bytes) {
   std::vector<std::byte> data(bytes);
   for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>((i * 31 + number * 7 + (i >> 8)) & 255);
-  wire::Forward forward{.pass = number, .kind = wire::PassKind::kTrain, .stage = 0, .version = 0, .tensors = {}};
+  wire::Forward forward;
+  forward.head.pass = number;
   forward.tensors.push_back({0,
+                             false,
                              {ir::DType::kUInt8,
                               wire::CodecKind::kNone,
                               {static_cast<std::int64_t>(bytes)},

@@ -75,7 +75,8 @@ void fields(auto& f, Tensor& tensor) {
 }
 
 void fields(auto& f, EdgeTensor& edge) {
-  f(edge.value);
+  f(edge.index);
+  f(edge.wants_gradient);
   f(edge.tensor);
 }
 
@@ -84,12 +85,23 @@ void fields(auto& f, NamedTensor& named) {
   f(named.tensor);
 }
 
+void fields(auto& f, PassHead& head) {
+  f(head.pass);
+  f(head.kind);
+  f(head.step);
+  f(head.batch);
+  f(head.part);
+  f(head.parts);
+  f(head.weight);
+  f(head.update);
+  f(head.updates);
+}
+
 void fields(auto& f, Forward& forward) {
-  f(forward.pass);
-  f(forward.kind);
+  f(forward.head);
   f(forward.stage);
-  f(forward.version);
   f(forward.tensors);
+  f(forward.model_inputs);
 }
 
 void fields(auto& f, Backward& backward) {
@@ -123,6 +135,29 @@ void fields(auto& f, Control& control) {
   f(control.kind);
   f(control.body);
 }
+
+void fields(auto& f, Report& report) {
+  f(report.pass);
+  f(report.loss);
+  f(report.samples);
+  f(report.correct);
+  f(report.outputs);
+}
+
+void fields(auto& f, TiedTensors& tied) {
+  f(tied.gradients);
+  f(tied.number);
+  f(tied.stage);
+  f(tied.tensors);
+}
+
+void fields(auto& f, Failed& failed) {
+  f(failed.stage);
+  f(failed.lost);
+  f(failed.reason);
+}
+
+void fields(auto& f, Over& over) { f(over.passes); }
 
 namespace {
 

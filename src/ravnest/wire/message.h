@@ -32,9 +32,11 @@ struct Tensor {
 // The number of elements of the shape.
 std::uint64_t element_count(const Tensor& tensor);
 
-// A tensor on an edge of the cut model: `value` is the edge's number in the receiving stage.
+// A tensor on an edge of the cut model, or its gradient. `index` is that of the producer's output, or of the model's
+// input.
 struct EdgeTensor {
-  std::uint32_t value = 0;
+  std::uint32_t index = 0;
+  bool wants_gradient = false;  // going forward: whether the sender can use one
   Tensor tensor;
 };
 
@@ -46,16 +48,30 @@ struct NamedTensor {
 enum class PassKind : std::uint8_t { kTrain = 0, kValidate = 1, kPredict = 2 };
 constexpr PassKind highest(PassKind) { return PassKind::kPredict; }
 
-// Outputs of a stage, to a stage that consumes them.
-struct Forward {
-  std::uint64_t pass = 0;
+// What is known of a pass before it is computed: the root says it, all stages go by it.
+struct PassHead {
+  std::uint64_t pass = 0;  // counts passes of all kinds, in the order in which every stage takes them
   PassKind kind = PassKind::kTrain;
-  std::uint32_t stage = 0;    // the producer
-  std::uint64_t version = 0;  // of the producer's weights
-  std::vector<EdgeTensor> tensors;
+  std::uint64_t step = 0;   // the same among the passes that train: random numbers are keyed by it
+  std::uint64_t batch = 0;  // the pass is part `part` of `parts` of this batch
+  std::uint32_t part = 0;
+  std::uint32_t parts = 1;
+  double weight = 1;          // the loss is multiplied by it
+  bool update = false;        // the weights are updated after its backward
+  std::uint64_t updates = 0;  // that no stage may lack when it begins the pass
+
+  bool operator==(const PassHead&) const = default;
 };
 
-// Gradients of a stage's inputs, to the stage that produced them.
+// Outputs of a stage, to a stage that consumes them.
+struct Forward {
+  PassHead head;
+  std::uint32_t stage = 0;  // the producer
+  std::vector<EdgeTensor> tensors;
+  std::vector<EdgeTensor> model_inputs;  // from the root, and to it
+};
+
+// The answer to every Forward: the gradients of what it brought, as far as there are any.
 struct Backward {
   std::uint64_t pass = 0;
   std::uint32_t stage = 0;  // the consumer
@@ -92,8 +108,38 @@ struct Control {
   std::string body;
 };
 
+// What the leaf found, to the root.
+struct Report {
+  std::uint64_t pass = 0;
+  double loss = 0;  // as the criterion gave it, without the pass's weight
+  std::uint64_t samples = 0;
+  std::uint64_t correct = 0;    // of those, where that can be told
+  std::vector<Tensor> outputs;  // of a prediction
+};
+
+// Weights that several stages use: gradients go to the stage that keeps them, new values come from it.
+struct TiedTensors {
+  bool gradients = false;
+  std::uint64_t number = 0;  // gradients: of the pass or update; values: how many updates they contain
+  std::uint32_t stage = 0;   // the sender
+  std::vector<NamedTensor> tensors;
+};
+
+// The run has failed; everyone tells everyone once.
+struct Failed {
+  std::uint32_t stage = 0;  // that the reason is about
+  bool lost = false;        // it can't say so itself
+  std::string reason;       // a sentence, without the stage's name
+};
+
+// The root's call is over, and the part of every other stage in it.
+struct Over {
+  std::uint64_t passes = 0;  // all there were so far, of all kinds
+};
+
 // The order is the numbering on the wire: new kinds go to the end.
-using Message = std::variant<Forward, Backward, RingChunk, WeightsRequest, WeightsPart, Control>;
+using Message = std::variant<Forward, Backward, RingChunk, WeightsRequest, WeightsPart, Control, Report, TiedTensors,
+                             Failed, Over>;
 
 struct EncodedMessage {
   std::vector<Slice> parts;  // in order; the first is the head

@@ -16,24 +16,40 @@ namespace {
 using ir::DType;
 using testing::HasSubstr;
 
+PassHead sample_head() {
+  return {.pass = 7,
+          .kind = PassKind::kValidate,
+          .step = 1u << 20,
+          .batch = 5,
+          .part = 1,
+          .parts = 4,
+          .weight = 0.25,
+          .update = true,
+          .updates = 3};
+}
+
 Forward sample_forward() {
-  Forward forward{.pass = 7, .kind = PassKind::kValidate, .stage = 3, .version = 1u << 20, .tensors = {}};
-  forward.tensors.push_back({5, tensor_of(DType::kFloat32, {2, 3}, 24)});
-  forward.tensors.push_back({6, tensor_of(DType::kInt64, {0, 4}, 0)});
-  forward.tensors.push_back({7, tensor_of(DType::kUInt8, {}, 1, 9)});
-  forward.tensors.push_back({8, tensor_of(DType::kBool, {65}, 65, 4)});
+  Forward forward{.head = sample_head(), .stage = 3, .tensors = {}, .model_inputs = {}};
+  forward.tensors.push_back({5, true, tensor_of(DType::kFloat32, {2, 3}, 24)});
+  forward.tensors.push_back({6, false, tensor_of(DType::kInt64, {0, 4}, 0)});
+  forward.tensors.push_back({7, false, tensor_of(DType::kUInt8, {}, 1, 9)});
+  forward.tensors.push_back({8, false, tensor_of(DType::kBool, {65}, 65, 4)});
   return forward;
 }
 
 std::vector<Message> one_of_each() {
   return {
       sample_forward(),
-      Backward{9, 2, {{1, tensor_of(DType::kBFloat16, {70}, 140)}}},
+      Backward{9, 2, {{1, false, tensor_of(DType::kBFloat16, {70}, 140)}}},
       RingChunk{4, 5, 6, 7, 0.25, tensor_of(DType::kFloat32, {16}, 64)},
       WeightsRequest{11, {"layer.0.weight", "", "ß"}},
       WeightsPart{
           12, true, "no such name", {{"w", tensor_of(DType::kFloat16, {3}, 6)}, {"", tensor_of(DType::kInt8, {0}, 0)}}},
-      Control{"stop", std::string("a\0b", 3)}};
+      Control{"stop", std::string("a\0b", 3)},
+      Report{13, 0.5, 64, 60, {tensor_of(DType::kFloat32, {2}, 8)}},
+      TiedTensors{true, 14, 1, {{"head.weight", tensor_of(DType::kFloat32, {2}, 8)}}},
+      Failed{2, true, "was lost"},
+      Over{15}};
 }
 
 Result<Message> round_trip(const Message& message) {
@@ -49,10 +65,12 @@ TEST(Message, EveryKindComesBackAsItWas) {
   ASSERT_TRUE(forward.ok()) << forward.status();
   const auto& a = std::get<Forward>(*forward);
   const Forward expected = sample_forward();
-  EXPECT_EQ(std::tuple(a.pass, a.kind, a.stage, a.version), std::tuple(7u, PassKind::kValidate, 3u, 1u << 20));
+  EXPECT_EQ(a.head, expected.head);
+  EXPECT_EQ(a.stage, 3);
   ASSERT_EQ(a.tensors.size(), 4);
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(a.tensors[i].value, expected.tensors[i].value);
+    EXPECT_EQ(a.tensors[i].index, expected.tensors[i].index);
+    EXPECT_EQ(a.tensors[i].wants_gradient, expected.tensors[i].wants_gradient);
     EXPECT_TRUE(same(a.tensors[i].tensor, expected.tensors[i].tensor)) << i;
   }
 
@@ -84,6 +102,27 @@ TEST(Message, EveryKindComesBackAsItWas) {
   ASSERT_TRUE(control.ok()) << control.status();
   EXPECT_EQ(std::get<Control>(*control).kind, "stop");
   EXPECT_EQ(std::get<Control>(*control).body, std::string("a\0b", 3));
+
+  const auto report = round_trip(one_of_each()[6]);
+  ASSERT_TRUE(report.ok()) << report.status();
+  const auto& r = std::get<Report>(*report);
+  EXPECT_EQ(std::tuple(r.pass, r.loss, r.samples, r.correct), std::tuple(13u, 0.5, 64u, 60u));
+  EXPECT_TRUE(same(r.outputs.at(0), tensor_of(DType::kFloat32, {2}, 8)));
+
+  const auto tied = round_trip(one_of_each()[7]);
+  ASSERT_TRUE(tied.ok()) << tied.status();
+  const auto& t = std::get<TiedTensors>(*tied);
+  EXPECT_EQ(std::tuple(t.gradients, t.number, t.stage), std::tuple(true, 14u, 1u));
+  EXPECT_EQ(t.tensors.at(0).name, "head.weight");
+
+  const auto failed = round_trip(one_of_each()[8]);
+  ASSERT_TRUE(failed.ok()) << failed.status();
+  const auto& f = std::get<Failed>(*failed);
+  EXPECT_EQ(std::tuple(f.stage, f.lost, f.reason), std::tuple(2u, true, "was lost"));
+
+  const auto over = round_trip(one_of_each()[9]);
+  ASSERT_TRUE(over.ok()) << over.status();
+  EXPECT_EQ(std::get<Over>(*over).passes, 15);
 }
 
 TEST(Message, ATensorOfAnyTypeComesBack) {
@@ -142,14 +181,17 @@ TEST(Message, DecodedTensorsAreAlignedPartsOfTheBuffer) {
 }
 
 TEST(Message, TheBytesOfAMessageAreThese) {
-  Forward forward{.pass = 0x0102030405060708, .kind = PassKind::kPredict, .stage = 3, .version = 9, .tensors = {}};
-  forward.tensors.push_back({5, tensor_of(DType::kFloat32, {1, 2}, 8, 0xa0)});
+  Forward forward{.head = sample_head(), .stage = 3, .tensors = {}, .model_inputs = {}};
+  forward.head.pass = 0x0102030405060708;
+  forward.tensors.push_back({5, true, tensor_of(DType::kFloat32, {1, 2}, 8, 0xa0)});
   const auto encoded = encode(forward);
   ASSERT_TRUE(encoded.ok());
   const std::vector<std::byte> bytes = joined(*encoded);
   EXPECT_EQ(hex(bytes),
-            "400000000008070605040302010203000000090000000000000001000000050000000700020000000100000000000000"
-            "02000000000000000800000000000000a0a1a2a3a4a5a6a7");
+            "6600000000080706050403020101000010000000000005000000000000000100000004000000000000000000"
+            "d03f010300000000000000030000000100000005000000010700020000000100000000000000020000000000"
+            "00000800000000000000000000000000000000000000000000000000000000000000000000000000a0a1a2a3"
+            "a4a5a6a7");
 }
 
 TEST(Message, KindsKeepTheirNumbers) {
@@ -157,7 +199,7 @@ TEST(Message, KindsKeepTheirNumbers) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     EXPECT_EQ(joined(*encode(messages[i])).at(4), static_cast<std::byte>(i));
   }
-  static_assert(std::variant_size_v<Message> == 6, "a new kind belongs into this test, and to the end of the list");
+  static_assert(std::variant_size_v<Message> == 10, "a new kind belongs into this test, and to the end of the list");
 }
 
 // -- what does not add up
@@ -195,8 +237,8 @@ TEST(Message, FieldsOfALaterMinorVersionAreIgnored) {
 
 TEST(Message, AnUnknownKindIsCorrupt) {
   std::vector<std::byte> bytes = joined(*encode(Control{"stop", "now"}));
-  bytes[4] = std::byte{6};
-  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 6"));
+  bytes[4] = std::byte{10};
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 10"));
   bytes[4] = std::byte{255};
   EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt);
 }
@@ -224,12 +266,12 @@ TEST(Message, AYesOrNoIsOneOrZero) {
   EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("a yes or no is 2"));
 }
 
-// The head's bytes behind `pass`, `kind`, `stage`, `version`, the count and `value` are the tensor's.
-constexpr std::size_t kTensorAt = 5 + 8 + 1 + 4 + 8 + 4 + 4;
+// Where the tensor's own fields begin: behind the pass's head, the stage, the count, the index and a yes or no.
+constexpr std::size_t kTensorAt = 5 + (8 + 1 + 8 + 8 + 4 + 4 + 8 + 1 + 8) + 4 + 4 + 4 + 1;
 
 std::vector<std::byte> one_tensor() {
   Forward forward;
-  forward.tensors.push_back({0, tensor_of(DType::kFloat32, {2, 2}, 16)});
+  forward.tensors.push_back({0, false, tensor_of(DType::kFloat32, {2, 2}, 16)});
   return joined(*encode(forward));
 }
 

@@ -146,10 +146,12 @@ class ArchiveReader {
     field["inputs"].for_each([&](const Field& source) {
       routing.inputs.push_back({narrow(source["stage"]), narrow(source["index"])});
     });
-    field["consumers"].for_each([&](const Field& consumers) {
-      std::vector<std::int32_t>& stages = routing.consumers.emplace_back();
-      consumers.for_each([&](const Field& stage) { stages.push_back(narrow(stage)); });
-    });
+    const auto read_stages = [](const Field& list, std::vector<std::int32_t>& stages) {
+      list.for_each([&](const Field& stage) { stages.push_back(narrow(stage)); });
+    };
+    field["consumers"].for_each([&](const Field& each) { read_stages(each, routing.consumers.emplace_back()); });
+    field["model_inputs"].for_each([&](const Field& each) { read_stages(each, routing.model_inputs.emplace_back()); });
+    read_stages(field["without_inputs"], routing.without_inputs);
     const auto users = std::count_if(graph.inputs.begin(), graph.inputs.end(), [](const Input& input) {
       return input.kind == InputKind::kUser || input.kind == InputKind::kFixed;
     });

@@ -162,7 +162,7 @@ TEST(Archive, AStageKeepsItsPlacesAndItsRouting) {
   Model model = affine();
   model.train.nodes[0].place = 17;
   model.train.nodes[1].place = -1;
-  model.stage = StageInfo{1, 3, {{{0, 2}}, {{2}}}, {{{-1, 0}}, {{}}}, {{"fc.w", {0, 1}}}};
+  model.stage = StageInfo{1, 3, {{{0, 2}}, {{2}}, {{1, 2}, {}}, {1}}, {{{-1, 0}}, {{}}}, {{"fc.w", {0, 1}}}};
   const Model again = through_archive(model);
   EXPECT_EQ(shown(again), shown(model));
   EXPECT_EQ(again.train.nodes[0].place, 17);

@@ -81,7 +81,10 @@ json places(const Graph& graph) {
 json routing_to_json(const Routing& routing) {
   json inputs = json::array();
   for (const Source& source : routing.inputs) inputs.push_back({{"stage", source.stage}, {"index", source.index}});
-  return {{"inputs", std::move(inputs)}, {"consumers", routing.consumers}};
+  return {{"inputs", std::move(inputs)},
+          {"consumers", routing.consumers},
+          {"model_inputs", routing.model_inputs},
+          {"without_inputs", routing.without_inputs}};
 }
 
 json metadata(const Model& model) {

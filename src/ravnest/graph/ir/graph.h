@@ -145,6 +145,9 @@ struct Source {
 struct Routing {
   std::vector<Source> inputs;                        // per user input
   std::vector<std::vector<std::int32_t>> consumers;  // per output: the stages that read it
+  // Of the first stage, which hands on what the model is given:
+  std::vector<std::vector<std::int32_t>> model_inputs = {};  // per input of the model: the later stages that read it
+  std::vector<std::int32_t> without_inputs = {};             // later stages that read nothing at all
 };
 
 // What a stage's archive knows of the chain that it belongs to.

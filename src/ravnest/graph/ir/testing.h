@@ -193,6 +193,8 @@ inline std::string shown(const Routing& routing) {
   std::string result;
   for (const Source& source : routing.inputs) result += text(source.stage, ".", source.index, " ");
   for (const auto& consumers : routing.consumers) result += text("(", join(consumers), ") ");
+  for (const auto& readers : routing.model_inputs) result += text("[", join(readers), "] ");
+  result += join(routing.without_inputs);
   return result;
 }
 

@@ -1,0 +1,43 @@
+// How a run that fails ends on all its nodes with one reason: a state machine.
+//
+// Whoever learns that the run has failed, by itself or from another, tells all others, once. Of all that was told the
+// same one wins everywhere: what a stage says of itself before the loss of one, then the lower stage. A node is through
+// when it has heard everyone who is not lost; then all that can be heard has been. Not thread-safe; one owner.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "ravnest/wire/message.h"
+
+namespace ravnest::pipeline {
+
+class Ending {
+ public:
+  Ending(int self, int count) : self_(self), count_(count) {}
+
+  // This node found out by itself. Returns what to tell all others; nothing where that was done before.
+  std::optional<wire::Failed> fail(wire::Failed reason);
+  // Another stage told. The same return.
+  std::optional<wire::Failed> on_failed(int from, const wire::Failed& told);
+  // A stage is gone: it will tell nothing. By itself that is a failure as well, for the caller to judge.
+  void on_gone(int stage) { silent_.insert(stage); }
+
+  bool begun() const { return reason_.has_value(); }
+  bool settled() const;
+  // The one that holds, of those told so far.
+  const wire::Failed& reason() const { return *reason_; }
+
+ private:
+  void consider(const wire::Failed& reason);
+
+  int self_;
+  int count_;
+  std::optional<wire::Failed> reason_;
+  bool told_ = false;
+  std::set<int> silent_;  // have told, or are gone
+};
+
+}  // namespace ravnest::pipeline

@@ -1,0 +1,281 @@
+#include "ravnest/pipeline/stage.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace ravnest::pipeline {
+namespace {
+
+using wire::PassHead;
+using wire::PassKind;
+
+bool contains(const std::vector<int>& stages, int stage) { return std::ranges::find(stages, stage) != stages.end(); }
+
+bool ends_batch(const PassHead& head) { return head.part + 1 == head.parts; }
+
+}  // namespace
+
+std::string_view name(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kAsync: return "async";
+    case Schedule::kSync: return "sync";
+    case Schedule::kGpipe: return "gpipe";
+  }
+  return "unknown";
+}
+
+Result<Schedule> parse_schedule(std::string_view written) {
+  for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync, Schedule::kGpipe}) {
+    if (written == name(schedule)) return schedule;
+  }
+  return invalid("there is no schedule \"", written, "\"; there are async, sync and gpipe");
+}
+
+Stage::Stage(StageOptions options) : options_(std::move(options)) {}
+
+const Neighbours& Stage::neighbours(PassKind kind) const {
+  return kind == PassKind::kTrain ? options_.train : options_.evaluate;
+}
+
+int Stage::window() const { return options_.window > 0 ? options_.window : options_.count; }
+
+// -- what comes
+
+void Stage::offer(const Offer& offer) { offers_.push_back(offer); }
+
+Status Stage::on_forward(int from, const PassHead& head) {
+  if (!contains(neighbours(head.kind).producers, from)) {
+    return invalid("a forward of pass ", head.pass, " came from stage ", from, ", which sends none here");
+  }
+  const auto known = passes_.find(head.pass);
+  if (head.pass < next_forward_ || (known != passes_.end() && known->second.forwards_from.contains(from))) {
+    return invalid("a second forward of pass ", head.pass, " came from stage ", from);
+  }
+  if (options_.schedule != Schedule::kGpipe && head.pass - next_backward_ >= static_cast<std::uint64_t>(window())) {
+    return invalid("a forward of pass ", head.pass, " came from stage ", from, " while pass ", next_backward_,
+                   " is still in flight, though the window is ", window());
+  }
+  if (head.parts == 0 || head.part >= head.parts) {
+    return invalid("a forward of pass ", head.pass, " says that it is part ", head.part, " of ", head.parts);
+  }
+  if (known != passes_.end() && known->second.head && *known->second.head != head) {
+    return invalid("stage ", from, " says something else of pass ", head.pass, " than others did");
+  }
+  Pass& pass = passes_[head.pass];
+  pass.head = head;
+  pass.forwards_from.insert(from);
+  return {};
+}
+
+Status Stage::on_backward(int from, std::uint64_t number) {
+  const auto found = passes_.find(number);
+  if (found == passes_.end() || !found->second.forward_done) {
+    return invalid("an answer to pass ", number, " came from stage ", from, ", but that pass does not wait for one");
+  }
+  Pass& pass = found->second;
+  if (!contains(neighbours(pass.head->kind).consumers, from)) {
+    return invalid("an answer to pass ", number, " came from stage ", from, ", which was sent nothing");
+  }
+  if (!pass.backwards_from.insert(from).second) {
+    return invalid("a second answer to pass ", number, " came from stage ", from);
+  }
+  return {};
+}
+
+Status Stage::on_tied_gradients(int from, std::uint64_t number) {
+  const bool by_pass = ties_pass_by_pass();
+  const bool past = number < (by_pass ? next_backward_ : updates_);
+  if (past || !contains(options_.tied_users, from)) {
+    return invalid("gradients of tied weights came from stage ", from, " for ", by_pass ? "pass " : "update ", number,
+                   ", where none are waited for");
+  }
+  std::set<int>& came = by_pass ? passes_[number].ties_from : update_ties_[number];
+  if (!came.insert(from).second) {
+    return invalid("gradients of tied weights came twice from stage ", from, " for ", by_pass ? "pass " : "update ",
+                   number);
+  }
+  return {};
+}
+
+Status Stage::on_tied_values(int from, std::uint64_t updates) {
+  if (!contains(options_.tied_keepers, from)) {
+    return invalid("values of tied weights came from stage ", from, ", which keeps none that are used here");
+  }
+  std::deque<std::uint64_t>& waiting = to_adopt_[from];
+  const std::uint64_t before = waiting.empty() ? adopted_[from] : waiting.back();
+  if (updates != before + 1) {
+    return invalid("values of tied weights after ", updates, " updates came from stage ", from,
+                   ", the last were after ", before);
+  }
+  waiting.push_back(updates);
+  return {};
+}
+
+Status Stage::on_over(std::uint64_t passes) {
+  if (is_root() || passes < next_backward_) {
+    return invalid("a call of ", passes, " passes is said to be over, but ", next_backward_, " were computed here");
+  }
+  overs_.push_back(passes);
+  close_calls();
+  return {};
+}
+
+// -- what to do
+
+std::optional<Work> Stage::next() {
+  if (working_) {
+    std::fputs("ravnest: a stage was asked for work before the last was done\n", stderr);
+    std::abort();
+  }
+  std::optional<Work> work = next_adoption();
+  if (!work && may_update()) work = Work{.kind = WorkKind::kUpdate, .head = {}, .number = updates_};
+  if (!work) work = next_backward();
+  if (!work) work = next_forward();
+  working_ = work.has_value();
+  return work;
+}
+
+std::optional<Work> Stage::next_adoption() {
+  for (const auto& [keeper, waiting] : to_adopt_) {
+    if (!waiting.empty()) return Work{.kind = WorkKind::kAdopt, .head = {}, .number = waiting.front(), .from = keeper};
+  }
+  return std::nullopt;
+}
+
+bool Stage::may_update() const {
+  if (!update_due_) return false;
+  if (ties_pass_by_pass() || options_.tied_users.empty()) return true;
+  const auto came = update_ties_.find(updates_);
+  return came != update_ties_.end() && came->second.size() == options_.tied_users.size();
+}
+
+std::optional<Work> Stage::next_backward() {
+  const auto found = passes_.find(next_backward_);
+  if (found == passes_.end() || !may_backward(found->second)) return std::nullopt;
+  const Pass& pass = found->second;
+  return Work{.kind = trains(pass) ? WorkKind::kBackward : WorkKind::kAnswer, .head = *pass.head};
+}
+
+bool Stage::may_backward(const Pass& pass) const {
+  if (!pass.forward_done) return false;
+  if (pass.backwards_from.size() != neighbours(pass.head->kind).consumers.size()) return false;
+  if (!trains(pass)) return true;
+  if (update_due_) return false;  // its gradients belong to the next update
+  if (ties_pass_by_pass() && pass.ties_from.size() != options_.tied_users.size()) return false;
+  return options_.schedule != Schedule::kGpipe || batches_forwarded_ > batches_backwarded_;
+}
+
+std::optional<Work> Stage::next_forward() {
+  if (is_root()) begin_offered();
+  const auto found = passes_.find(next_forward_);
+  if (found == passes_.end() || !may_forward(found->second)) return std::nullopt;
+  return Work{.kind = WorkKind::kForward, .head = *found->second.head};
+}
+
+bool Stage::may_forward(const Pass& pass) const {
+  if (!pass.head || pass.forwards_from.size() != neighbours(pass.head->kind).producers.size()) return false;
+  if (updates_ < pass.head->updates) return false;
+  return std::ranges::all_of(options_.tied_keepers, [&](int keeper) {
+    const auto adopted = adopted_.find(keeper);
+    return (adopted == adopted_.end() ? 0 : adopted->second) >= pass.head->updates;
+  });
+}
+
+bool Stage::root_may_begin(const Offer& offer) const {
+  const auto most = static_cast<std::uint64_t>(window());
+  if (offer.kind != PassKind::kTrain) return training_in_flight_ == 0 && evaluating_in_flight_ < most;
+  if (evaluating_in_flight_ > 0) return false;
+  if (options_.schedule == Schedule::kAsync) return training_in_flight_ < most;
+  if (flushing_ && training_in_flight_ > 0) return false;
+  return options_.schedule == Schedule::kGpipe || training_in_flight_ < most;
+}
+
+void Stage::begin_offered() {
+  if (passes_.contains(next_forward_) && passes_.at(next_forward_).head) return;  // the last one waits for an update
+  if (offers_.empty() || !root_may_begin(offers_.front())) return;
+  const Offer offer = offers_.front();
+  offers_.pop_front();
+  const bool training = offer.kind == PassKind::kTrain;
+  passes_[next_forward_].head = PassHead{.pass = next_forward_,
+                                         .kind = offer.kind,
+                                         .step = training ? next_step_++ : next_step_,
+                                         .batch = offer.batch,
+                                         .part = offer.part,
+                                         .parts = offer.parts,
+                                         .weight = offer.weight,
+                                         .update = training && offer.update,
+                                         .updates = updates_everywhere_};
+  ++(training ? training_in_flight_ : evaluating_in_flight_);
+  if (training) flushing_ = offer.update;
+}
+
+void Stage::done(const Work& work) {
+  working_ = false;
+  switch (work.kind) {
+    case WorkKind::kForward: {
+      Pass& pass = passes_.at(work.head.pass);
+      pass.forward_done = true;
+      pass.version = updates_;
+      ++next_forward_;
+      if (trains(pass) && ends_batch(work.head)) ++batches_forwarded_;
+      ++(trains(pass) ? counts_.forwards : counts_.evaluated);
+      counts_.in_flight_most = std::max<std::size_t>(counts_.in_flight_most, next_forward_ - next_backward_);
+      break;
+    }
+    case WorkKind::kBackward: {
+      const std::uint64_t staleness = updates_ - passes_.at(work.head.pass).version;
+      counts_.staleness_sum += staleness;
+      counts_.staleness_most = std::max(counts_.staleness_most, staleness);
+      ++counts_.backwards;
+      if (ends_batch(work.head)) ++batches_backwarded_;
+      update_due_ = work.head.update;
+      finish(work.head.pass);
+      break;
+    }
+    case WorkKind::kAnswer: finish(work.head.pass); break;
+    case WorkKind::kUpdate:
+      update_ties_.erase(updates_);
+      ++updates_;
+      ++counts_.updates;
+      update_due_ = false;
+      break;
+    case WorkKind::kAdopt:
+      to_adopt_.at(work.from).pop_front();
+      adopted_[work.from] = work.number;
+      break;
+  }
+  close_calls();
+}
+
+void Stage::finish(std::uint64_t number) {
+  const auto pass = passes_.find(number);
+  if (is_root()) {
+    if (trains(pass->second)) {
+      --training_in_flight_;
+      if (pass->second.head->update) ++updates_everywhere_;
+    } else {
+      --evaluating_in_flight_;
+    }
+  }
+  passes_.erase(pass);
+  ++next_backward_;
+}
+
+// A call is over here when its passes are, and tied weights are the same everywhere.
+void Stage::close_calls() {
+  const bool equal =
+      std::ranges::all_of(options_.tied_keepers, [&](int keeper) { return adopted_[keeper] >= updates_; });
+  while (!overs_.empty() && next_backward_ >= overs_.front() && !update_due_ && equal) {
+    overs_.pop_front();
+    ++calls_over_;
+  }
+}
+
+bool Stage::idle() const {
+  const bool adopting = std::ranges::any_of(to_adopt_, [](const auto& waiting) { return !waiting.second.empty(); });
+  return !working_ && offers_.empty() && passes_.empty() && !update_due_ && !adopting;
+}
+
+}  // namespace ravnest::pipeline
