@@ -312,6 +312,16 @@ TEST_P(Conformance, WaitingCallsEndWhenTheEndpointCloses) {
   EXPECT_EQ(waiting.get().code(), Code::kCancelled);
 }
 
+TEST_P(Conformance, AnInterruptEndsOneReceive) {
+  const auto a = open("a", {"b"});
+  a->interrupt();
+  EXPECT_EQ(a->receive(patiently()).status().code(), Code::kUnavailable);
+  EXPECT_EQ(a->receive(TimePoint()).status().code(), Code::kDeadline);
+  auto waiting = std::async(std::launch::async, [&] { return a->receive(patiently()).status().code(); });
+  a->interrupt();
+  EXPECT_EQ(waiting.get(), Code::kUnavailable);
+}
+
 TEST_P(Conformance, ThreePeersTalkAllToAll) {
   const std::vector<std::string> names = {"a", "b", "c"};
   std::map<std::string, std::unique_ptr<Endpoint>> endpoints;

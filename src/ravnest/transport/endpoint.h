@@ -89,8 +89,13 @@ class Endpoint {
   virtual Status send(const std::string& peer, wire::Message message, Priority priority, Completion done = {},
                       TimePoint deadline = {}) = 0;
 
-  // The next message or change of a peer. kDeadline where there is none until then, kCancelled after `close`.
+  // The next message or change of a peer. kDeadline where there is none until then, kCancelled after `close`,
+  // kUnavailable where it was interrupted.
   virtual Result<Event> receive(TimePoint deadline) = 0;
+
+  // One `receive`, the one that waits or the next that would, ends with kUnavailable. For whoever has something else to
+  // tell the thread that receives.
+  virtual void interrupt() = 0;
 
   // kNotFound for a name that is not a peer.
   virtual Result<PeerStatistics> statistics(const std::string& peer) const = 0;

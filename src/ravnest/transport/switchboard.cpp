@@ -78,6 +78,7 @@ Result<Event> Switchboard::receive(TimePoint deadline) {
   {
     std::unique_lock lock(mutex_);
     while (!shut_ && events_.empty()) {
+      if (std::exchange(interrupted_, false)) return unavailable("interrupted");
       if (clock_.now() >= deadline) return ravnest::deadline("nothing came");
       arrived_.wait_until(lock, deadline);
     }
@@ -94,6 +95,14 @@ Result<Event> Switchboard::receive(TimePoint deadline) {
   }
   if (report) wake_(event.peer, 0);
   return event;
+}
+
+void Switchboard::interrupt() {
+  {
+    const std::lock_guard lock(mutex_);
+    interrupted_ = true;
+  }
+  arrived_.notify_one();
 }
 
 Result<PeerStatistics> Switchboard::statistics(const std::string& peer_name) const {

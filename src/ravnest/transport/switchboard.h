@@ -48,6 +48,7 @@ class Switchboard {
   const std::string& name() const { return options_.name; }
   Status send(const std::string& peer, wire::Message message, Priority priority, Completion done, TimePoint deadline);
   Result<Event> receive(TimePoint deadline);
+  void interrupt();
   Result<PeerStatistics> statistics(const std::string& peer) const;
   // No more messages are taken from here on.
   void stop_sending();
@@ -134,6 +135,7 @@ class Switchboard {
   std::vector<Finished> finished_;
   std::optional<std::thread::id> settling_;
   std::condition_variable settled_;
+  bool interrupted_ = false;
   bool sending_ = true;
   std::optional<Status> shut_;
 };

@@ -31,6 +31,7 @@ class Node final : public Endpoint {
     return board_->send(peer, std::move(message), priority, std::move(done), deadline);
   }
   Result<Event> receive(TimePoint deadline) override { return board_->receive(deadline); }
+  void interrupt() override { board_->interrupt(); }
   Result<PeerStatistics> statistics(const std::string& peer) const override { return board_->statistics(peer); }
   Status close(TimePoint deadline) override {
     board_->stop_sending();

@@ -1,0 +1,334 @@
+#include "ravnest/pipeline/driver.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace ravnest::pipeline {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using transport::PeerState;
+using wire::Message;
+
+// For others to tell why the run failed, and for a stage that left to have meant it.
+constexpr Duration kSettleTime = seconds(3);
+// Between two looks at what may have happened without an event.
+constexpr Duration kLongestWait = milliseconds(500);
+
+double seconds_between(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
+
+}  // namespace
+
+Driver::Driver(DriverOptions options, transport::Endpoint& endpoint, Worker& worker)
+    : options_(std::move(options)),
+      endpoint_(endpoint),
+      worker_(worker),
+      stage_(options_.stage),
+      ending_(options_.stage.index, options_.stage.count),
+      outbox_(endpoint, options_.nodes, options_.stage.index) {
+  for (std::size_t i = 0; i < options_.nodes.size(); ++i) stage_of_[options_.nodes[i]] = static_cast<int>(i);
+}
+
+// -- the compute thread
+
+Status Driver::run() {
+  Status status = run_call();
+  if (!status.ok()) {
+    const std::lock_guard lock(mutex_);
+    failure_ = status;
+  }
+  publish();
+  return status;
+}
+
+Status Driver::run_call() {
+  if (ending_.begun()) return end_alike();
+  for (;;) {
+    take_requests();
+    receive_all();
+    if (Status flushed = outbox_.flush(); !flushed.ok()) fail_here(flushed);
+    if (ending_.begun()) return end_alike();
+    if (const auto work = stage_.next()) {
+      perform(*work);
+      publish();
+      continue;
+    }
+    publish();
+    if (call_is_over()) return {};
+    wait();
+  }
+}
+
+void Driver::take_requests() {
+  std::optional<std::string> stop;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!requests_.empty()) {
+      stage_.offer(requests_.front().first);
+      offered_inputs_.push_back(std::move(requests_.front().second));
+      requests_.pop_front();
+    }
+    if (finish_) finishing_ = true;
+    finish_ = false;
+    stop = stop_;
+  }
+  if (stop) fail({.stage = static_cast<std::uint32_t>(options_.stage.index), .lost = false, .reason = *stop});
+}
+
+void Driver::receive_all() {
+  for (;;) {
+    auto event = endpoint_.receive(TimePoint());
+    if (!event.ok()) {
+      if (event.status().code() == Code::kCancelled) fail_here(event.status());
+      return;
+    }
+    handle(std::move(*event));
+  }
+}
+
+void Driver::wait() {
+  auto event = endpoint_.receive(clock_.now() + kLongestWait);
+  if (event.ok()) handle(std::move(*event));
+  for (const auto& [stage, when] : left_) {
+    if (clock_.now() - when < kSettleTime) continue;
+    return fail({.stage = static_cast<std::uint32_t>(stage), .lost = true, .reason = "left before the run was over"});
+  }
+}
+
+void Driver::handle(transport::Event event) {
+  const auto found = stage_of_.find(event.peer);
+  if (found == stage_of_.end()) return;  // not of this cluster
+  const int from = found->second;
+  if (const auto* change = std::get_if<transport::PeerChange>(&event.what)) return handle(from, *change);
+  Status taken = handle(from, std::move(std::get<Message>(event.what)));
+  if (!taken.ok()) fail_here(taken.with_context(text("a message from ", event.peer, " does not fit")));
+}
+
+void Driver::handle(int from, const transport::PeerChange& change) {
+  switch (change.state) {
+    case PeerState::kLost:
+      options_.log.warning(options_.nodes[static_cast<std::size_t>(from)], ": ", change.reason);
+      ending_.on_gone(from);
+      return fail({.stage = static_cast<std::uint32_t>(from), .lost = true, .reason = "was lost"});
+    case PeerState::kLeft:
+      // Others may know before this stage does that the run is over.
+      ending_.on_gone(from);
+      left_.emplace(from, clock_.now());
+      return;
+    case PeerState::kWaiting:
+    case PeerState::kUp:
+    case PeerState::kSlow:
+    case PeerState::kDown: return;
+  }
+}
+
+Status Driver::handle(int from, Message message) {
+  if (auto* forward = std::get_if<wire::Forward>(&message)) {
+    if (forward->stage != static_cast<std::uint32_t>(from)) return invalid("it speaks for stage ", forward->stage);
+    if (Status status = stage_.on_forward(from, forward->head); !status.ok()) return status;
+    inbox_.add(std::move(*forward));
+  } else if (auto* backward = std::get_if<wire::Backward>(&message)) {
+    if (backward->stage != static_cast<std::uint32_t>(from)) return invalid("it speaks for stage ", backward->stage);
+    if (Status status = stage_.on_backward(from, backward->pass); !status.ok()) return status;
+    inbox_.add(std::move(*backward));
+  } else if (auto* tied = std::get_if<wire::TiedTensors>(&message)) {
+    Status status =
+        tied->gradients ? stage_.on_tied_gradients(from, tied->number) : stage_.on_tied_values(from, tied->number);
+    if (!status.ok()) return status;
+    inbox_.add(from, std::move(*tied));
+  } else if (auto* report = std::get_if<wire::Report>(&message)) {
+    if (!stage_.is_root() || from != options_.stage.count - 1) return invalid("only the leaf reports, to the root");
+    take_report(std::move(*report));
+  } else if (const auto* over = std::get_if<wire::Over>(&message)) {
+    if (from != 0) return invalid("only the root says that a call is over");
+    return stage_.on_over(over->passes);
+  } else if (const auto* failed = std::get_if<wire::Failed>(&message)) {
+    if (failed->stage >= static_cast<std::uint32_t>(options_.stage.count)) return invalid("it tells of no stage");
+    if (const auto tell = ending_.on_failed(from, *failed)) return outbox_.send_to_others(*tell);
+  }
+  return {};
+}
+
+void Driver::take_report(wire::Report report) {
+  ++reports_;
+  if (options_.on_report) options_.on_report(std::move(report));
+}
+
+void Driver::perform(const Work& work) {
+  const TimePoint start = clock_.now();
+  if (!began_) began_ = start;
+  auto outgoing = [&]() -> Result<std::vector<Outgoing>> {
+    try {
+      return compute(work);
+    } catch (const std::exception& error) {
+      return internal(error.what());
+    }
+  }();
+  if (!outgoing.ok()) return fail_here(outgoing.status());
+  stage_.done(work);
+  for (Outgoing& each : *outgoing) {
+    if (each.stage == options_.stage.index) {  // a cluster of one stage reports to itself
+      take_report(std::get<wire::Report>(std::move(each.message)));
+    } else if (Status sent = outbox_.send(each.stage, std::move(each.message)); !sent.ok()) {
+      return fail_here(sent);
+    }
+  }
+  const double taken = seconds_between(start, clock_.now());
+  switch (work.kind) {
+    case WorkKind::kForward: own_.forward_s += taken; break;
+    case WorkKind::kBackward: own_.backward_s += taken; break;
+    case WorkKind::kAnswer: break;
+    case WorkKind::kUpdate:
+    case WorkKind::kAdopt: own_.update_s += taken; break;
+  }
+}
+
+Result<std::vector<Outgoing>> Driver::compute(const Work& work) {
+  switch (work.kind) {
+    case WorkKind::kForward: {
+      std::vector<wire::Forward> parts = inbox_.take_forwards(work.head.pass);
+      if (stage_.is_root()) {
+        parts.push_back(
+            {.head = work.head, .stage = 0, .tensors = {}, .model_inputs = std::move(offered_inputs_.front())});
+        offered_inputs_.pop_front();
+      }
+      return worker_.forward(work.head, std::move(parts));
+    }
+    case WorkKind::kBackward: {
+      std::vector<wire::TiedTensors> tied;
+      if (stage_.ties_pass_by_pass()) tied = inbox_.take_tied_gradients(work.head.pass);
+      return worker_.backward(work.head, inbox_.take_backwards(work.head.pass), std::move(tied));
+    }
+    case WorkKind::kAnswer: {
+      std::vector<Outgoing> answers;
+      inbox_.take_backwards(work.head.pass);
+      for (const int producer : options_.stage.evaluate.producers) {
+        answers.push_back(
+            {producer, wire::Backward{work.head.pass, static_cast<std::uint32_t>(options_.stage.index), {}}});
+      }
+      return answers;
+    }
+    case WorkKind::kUpdate: {
+      std::vector<wire::TiedTensors> tied;
+      if (!stage_.ties_pass_by_pass()) tied = inbox_.take_tied_gradients(work.number);
+      return worker_.update(work.number, std::move(tied));
+    }
+    case WorkKind::kAdopt: {
+      if (Status adopted = worker_.adopt(inbox_.take_tied_values(work.from)); !adopted.ok()) return adopted;
+      return std::vector<Outgoing>();
+    }
+  }
+  return internal("unknown work");
+}
+
+bool Driver::call_is_over() {
+  if (!stage_.is_root()) {
+    if (stage_.calls_over() == calls_returned_) return false;
+    ++calls_returned_;
+    return true;
+  }
+  if (!finishing_ || !stage_.idle() || reports_ < stage_.passes_begun()) return false;
+  finishing_ = false;
+  if (Status told = outbox_.send_to_others(wire::Over{stage_.passes_begun()}); !told.ok()) fail_here(told);
+  return !ending_.begun();
+}
+
+void Driver::publish() {
+  own_.counts = stage_.counts();
+  if (began_) own_.running_s = seconds_between(*began_, clock_.now());
+  {
+    const std::lock_guard lock(mutex_);
+    published_ = own_;
+    unbegun_ = stage_.waiting() + requests_.size();
+    drained_ = requests_.empty() && stage_.idle() && reports_ >= stage_.passes_begun();
+  }
+  changed_.notify_all();
+}
+
+// -- failure
+
+void Driver::fail(wire::Failed reason) {
+  if (const auto tell = ending_.fail(std::move(reason))) (void)outbox_.send_to_others(*tell);
+}
+
+void Driver::fail_here(const Status& status) {
+  fail({.stage = static_cast<std::uint32_t>(options_.stage.index),
+        .lost = false,
+        .reason = text("failed: ", status.message())});
+}
+
+Status Driver::end_alike() {
+  const TimePoint settle_by = clock_.now() + kSettleTime;
+  while (!ending_.settled() && clock_.now() < settle_by) {
+    auto event = endpoint_.receive(settle_by);
+    if (!event.ok()) {
+      if (event.status().code() == Code::kCancelled) break;
+      continue;
+    }
+    const auto found = stage_of_.find(event->peer);
+    if (found == stage_of_.end()) continue;
+    if (const auto* change = std::get_if<transport::PeerChange>(&event->what)) {
+      if (change->state == PeerState::kLost || change->state == PeerState::kLeft) ending_.on_gone(found->second);
+    } else if (const auto* failed = std::get_if<wire::Failed>(&std::get<Message>(event->what))) {
+      (void)ending_.on_failed(found->second, *failed);
+    }
+  }
+  return {Code::kUnavailable, sentence(ending_.reason())};
+}
+
+std::string Driver::sentence(const wire::Failed& failed) const {
+  const std::string node = failed.stage < options_.nodes.size() ? options_.nodes[failed.stage] : "a node";
+  return text(node, " (stage ", failed.stage, ") ", failed.reason);
+}
+
+// -- any thread
+
+Status Driver::offer(const Offer& offer, std::vector<wire::EdgeTensor> model_inputs, TimePoint deadline) {
+  {
+    std::unique_lock lock(mutex_);
+    const bool room = changed_.wait_until(lock, deadline, [&] {
+      return failure_ || stop_ || unbegun_ < std::max<std::size_t>(options_.offered_most, 1);
+    });
+    if (failure_) return *failure_;
+    if (stop_) return cancelled("the run was stopped");
+    if (!room) return ravnest::deadline("no room for another pass; ", unbegun_, " wait to begin");
+    requests_.emplace_back(offer, std::move(model_inputs));
+    ++unbegun_;
+    drained_ = false;
+  }
+  endpoint_.interrupt();
+  return {};
+}
+
+Status Driver::drain(TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  const bool done = changed_.wait_until(lock, deadline, [&] { return failure_ || stop_ || drained_; });
+  if (failure_) return *failure_;
+  if (stop_) return cancelled("the run was stopped");
+  return done ? Status() : ravnest::deadline("passes are still in flight");
+}
+
+void Driver::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    finish_ = true;
+  }
+  endpoint_.interrupt();
+}
+
+void Driver::stop(std::string reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stop_) stop_ = std::move(reason);
+  }
+  changed_.notify_all();
+  endpoint_.interrupt();
+}
+
+DriverStatistics Driver::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return published_;
+}
+
+}  // namespace ravnest::pipeline

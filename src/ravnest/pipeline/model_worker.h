@@ -1,0 +1,110 @@
+// A stage of a captured model, computed by torch: forward and backward at the right version, gradients, updates.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/graph/engine.h"
+#include "ravnest/optim/optimizer.h"
+#include "ravnest/optim/store.h"
+#include "ravnest/pipeline/stage.h"
+#include "ravnest/pipeline/worker.h"
+#include "ravnest/wire/codec.h"
+
+namespace ravnest::pipeline {
+
+// What the leaf thinks of a pass's outputs.
+struct Verdict {
+  at::Tensor loss;  // of one element; a pass that does not train may go without
+  std::uint64_t samples = 0;
+  std::uint64_t correct = 0;
+};
+
+// Given the model's outputs, flat. Called for passes that train or validate.
+using Criterion = std::function<Verdict(const wire::PassHead& head, const std::vector<c10::IValue>& outputs)>;
+
+struct ModelWorkerOptions {
+  std::uint64_t seed = 0;
+  wire::Codec codec;          // of activations and gradients between stages
+  bool host_memory = true;    // messages leave the process: what is on a GPU is copied to the host
+  bool recompute = false;     // keep a pass's inputs instead of its activations, and run it again before its backward
+  bool ties_pass_by_pass = false;  // as the stage's machine says
+  Criterion criterion;        // of the leaf
+  // Called with all gradients of an update before the optimizer: to clip them, or to look. Undefined ones are those of
+  // parameters that were not used, or are kept by another stage.
+  std::function<void(std::vector<at::Tensor>& gradients)> on_gradients;
+  // Called after each update, with how many there were: for schedules.
+  std::function<void(std::uint64_t updates)> on_update;
+};
+
+// All calls from one thread, but for `versions_alive`. The engine's tensors are the live parameters.
+class ModelWorker final : public Worker {
+ public:
+  // `engine` outlives it. Without an optimizer updates only count.
+  ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Optimizer> optimizer, ModelWorkerOptions options);
+
+  Result<std::vector<Outgoing>> forward(const wire::PassHead& head, std::vector<wire::Forward> parts) override;
+  Result<std::vector<Outgoing>> backward(const wire::PassHead& head, std::vector<wire::Backward> answers,
+                                         std::vector<wire::TiedTensors> tied) override;
+  Result<std::vector<Outgoing>> update(std::uint64_t number, std::vector<wire::TiedTensors> tied) override;
+  Status adopt(wire::TiedTensors values) override;
+
+  const optim::ParameterStore& store() const { return store_; }
+  optim::Optimizer* optimizer() { return optimizer_.get(); }
+  // The most versions that existed at a time.
+  std::size_t versions_most() const { return versions_most_; }
+
+ private:
+  // A pass between its forward and its backward.
+  struct Pass {
+    std::shared_ptr<const optim::Version> version;
+    std::vector<c10::IValue> inputs;
+    std::vector<at::Tensor> outputs;  // of the leaf: its loss alone
+    std::vector<at::Tensor> buffers;  // as they were, where the pass is to be run again
+    std::vector<bool> wanted;         // by input: its producer takes a gradient
+  };
+  // A weight that several stages use.
+  struct Tie {
+    std::string name;
+    std::size_t parameter = 0;
+    int keeper = 0;
+    std::vector<int> users;  // all but the keeper
+  };
+
+  bool is_leaf() const;
+  const ir::Routing& routing(wire::PassKind kind) const;
+  Status place(const wire::Forward& part, const ir::Routing& routing, Pass& pass) const;
+  std::vector<c10::IValue> run_training(const wire::PassHead& head, const Pass& pass,
+                                        std::span<const at::Tensor> tensors) const;
+  Result<std::vector<at::Tensor>> judge(const wire::PassHead& head, const std::vector<c10::IValue>& outputs,
+                                        wire::Report* report) const;
+  Result<std::vector<Outgoing>> send_on(const wire::PassHead& head, const std::vector<c10::IValue>& outputs,
+                                        const std::vector<wire::Forward>& parts) const;
+  Result<std::vector<at::Tensor>> sum_answers(const Pass& pass, std::vector<wire::Backward>& answers) const;
+  void add_gradients(std::span<at::Tensor> gradients);
+  Status add_tied(std::vector<wire::TiedTensors> tied, std::span<at::Tensor> gradients) const;
+  void send_tied_gradients(std::span<at::Tensor> gradients, std::uint64_t number, std::vector<Outgoing>& outgoing) const;
+  void send_tied_values(std::uint64_t updates, std::vector<Outgoing>& outgoing) const;
+  wire::Tensor packed(const at::Tensor& tensor) const;
+
+  const graph::Engine& engine_;
+  const ir::StageInfo stage_;
+  const ModelWorkerOptions options_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  optim::ParameterStore store_;
+  std::vector<Tie> ties_;
+  std::vector<std::size_t> written_buffers_;  // indices of the engine's tensors
+  std::map<std::uint64_t, Pass> passes_;
+  std::vector<at::Tensor> gradients_;  // by parameter, since the last update
+  std::size_t versions_most_ = 1;
+};
+
+}  // namespace ravnest::pipeline
