@@ -33,6 +33,7 @@ c10::IValue to_ivalue(const pybind11::handle& object);
 
 void bind_errors(pybind11::module_& module);
 void bind_graph(pybind11::module_& module);
+void bind_pipeline(pybind11::module_& module);
 void bind_plan(pybind11::module_& module);
 void bind_script(pybind11::module_& module);
 void bind_profile(pybind11::class_<graph::Engine>& model);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@
 
 namespace ravnest::pipeline {
 
+// The engine's place in its chain; a whole model is the only stage of its own.
+ir::StageInfo stage_of(const graph::Engine& engine);
+
 // What the leaf thinks of a pass's outputs.
 struct Verdict {
   at::Tensor loss;  // of one element; a pass that does not train may go without
@@ -33,11 +37,11 @@ using Criterion = std::function<Verdict(const wire::PassHead& head, const std::v
 
 struct ModelWorkerOptions {
   std::uint64_t seed = 0;
-  wire::Codec codec;          // of activations and gradients between stages
-  bool host_memory = true;    // messages leave the process: what is on a GPU is copied to the host
-  bool recompute = false;     // keep a pass's inputs instead of its activations, and run it again before its backward
+  wire::Codec codec;        // of activations and gradients between stages
+  bool host_memory = true;  // messages leave the process: what is on a GPU is copied to the host
+  bool recompute = false;   // keep a pass's inputs instead of its activations, and run it again before its backward
   bool ties_pass_by_pass = false;  // as the stage's machine says
-  Criterion criterion;        // of the leaf
+  Criterion criterion;             // of the leaf
   // Called with all gradients of an update before the optimizer: to clip them, or to look. Undefined ones are those of
   // parameters that were not used, or are kept by another stage.
   std::function<void(std::vector<at::Tensor>& gradients)> on_gradients;
@@ -67,7 +71,8 @@ class ModelWorker final : public Worker {
   struct Pass {
     std::shared_ptr<const optim::Version> version;
     std::vector<c10::IValue> inputs;
-    std::vector<at::Tensor> outputs;  // of the leaf: its loss alone
+    std::vector<at::Tensor> outputs;  // of the leaf: its loss alone, times the pass's weight
+    Verdict verdict;                  // of the leaf
     std::vector<at::Tensor> buffers;  // as they were, where the pass is to be run again
     std::vector<bool> wanted;         // by input: its producer takes a gradient
   };
@@ -84,14 +89,16 @@ class ModelWorker final : public Worker {
   Status place(const wire::Forward& part, const ir::Routing& routing, Pass& pass) const;
   std::vector<c10::IValue> run_training(const wire::PassHead& head, const Pass& pass,
                                         std::span<const at::Tensor> tensors) const;
-  Result<std::vector<at::Tensor>> judge(const wire::PassHead& head, const std::vector<c10::IValue>& outputs,
-                                        wire::Report* report) const;
+  Result<Verdict> judge(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) const;
   Result<std::vector<Outgoing>> send_on(const wire::PassHead& head, const std::vector<c10::IValue>& outputs,
                                         const std::vector<wire::Forward>& parts) const;
+  void recompute(const wire::PassHead& head, Pass& pass) const;
   Result<std::vector<at::Tensor>> sum_answers(const Pass& pass, std::vector<wire::Backward>& answers) const;
+  std::vector<Outgoing> answer(const wire::PassHead& head, const Pass& pass, std::span<at::Tensor> gradients) const;
   void add_gradients(std::span<at::Tensor> gradients);
   Status add_tied(std::vector<wire::TiedTensors> tied, std::span<at::Tensor> gradients) const;
-  void send_tied_gradients(std::span<at::Tensor> gradients, std::uint64_t number, std::vector<Outgoing>& outgoing) const;
+  void send_tied_gradients(std::span<at::Tensor> gradients, std::uint64_t number,
+                           std::vector<Outgoing>& outgoing) const;
   void send_tied_values(std::uint64_t updates, std::vector<Outgoing>& outgoing) const;
   wire::Tensor packed(const at::Tensor& tensor) const;
 

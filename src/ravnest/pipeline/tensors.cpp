@@ -60,7 +60,9 @@ Result<at::Tensor> from_wire(const wire::Tensor& tensor, c10::Device device) {
   if (tensor.data.size() == 0) return at::empty(tensor.shape, options.device(device));
   // Nobody writes to it: see the header.
   auto* data = const_cast<std::byte*>(tensor.data.bytes.data());
-  return at::from_blob(data, tensor.shape, [owner = tensor.data.owner](void*) {}, options).to(device);
+  return at::from_blob(
+             data, tensor.shape, [owner = tensor.data.owner](void*) {}, options)
+      .to(device);
 }
 
 }  // namespace ravnest::pipeline

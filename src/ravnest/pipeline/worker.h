@@ -25,7 +25,7 @@ class Worker {
   virtual ~Worker() = default;
 
   // `parts` are the Forwards of all producers; the root's own has the model's inputs. Returns a Forward for each
-  // consumer, and on the leaf a Report for the root.
+  // consumer. The leaf returns a Report for the root, here or, of a pass that trains, from `backward`.
   virtual Result<std::vector<Outgoing>> forward(const wire::PassHead& head, std::vector<wire::Forward> parts) = 0;
   // `answers` are the Backwards of all consumers, `tied` what came for weights that this stage keeps, where that comes
   // pass by pass. Returns a Backward for each producer, and such gradients for the keepers.

@@ -1,0 +1,36 @@
+// An optimizer that follows a rule.
+#pragma once
+
+#include <vector>
+
+#include "ravnest/optim/optimizer.h"
+#include "ravnest/optim/rule.h"
+
+namespace ravnest::optim {
+
+class NativeOptimizer final : public Optimizer {
+ public:
+  // The rule outlives the optimizer. Groups have all options of the rule; with `everything` the only group has all
+  // parameters, however many come.
+  NativeOptimizer(const Rule& rule, std::vector<Group> groups, bool everything);
+
+  std::string_view name() const override { return rule_.name; }
+  void step(std::span<const at::Tensor> parameters, std::span<const at::Tensor> gradients) override;
+  std::span<Group> groups() override { return groups_; }
+  std::span<const Group> groups() const override { return groups_; }
+  OptimizerState state() const override;
+  Status load(std::span<const at::Tensor> parameters, const OptimizerState& state) override;
+
+ private:
+  void cover(std::size_t parameters);
+  Status fits(const OptimizerState& state, std::size_t parameters) const;
+  Result<Memory> recall(const NamedTensors& tensors, const at::Tensor& parameter, bool fused) const;
+
+  const Rule& rule_;
+  std::vector<Group> groups_;
+  bool everything_;
+  std::vector<Memory> memory_;  // by parameter
+  std::vector<Slot> slots_;     // of the group at hand; kept for its memory
+};
+
+}  // namespace ravnest::optim

@@ -1,0 +1,89 @@
+#include <ATen/ATen.h>
+
+#include "ravnest/optim/fused.h"
+#include "ravnest/optim/rule.h"
+
+namespace ravnest::optim {
+namespace {
+
+constexpr std::size_t kBuffer = 0;
+
+struct Settings {
+  explicit Settings(const Options& options)
+      : lr(number(options, "lr")),
+        momentum(number(options, "momentum")),
+        dampening(number(options, "dampening")),
+        weight_decay(number(options, "weight_decay")),
+        nesterov(flag(options, "nesterov")),
+        maximize(flag(options, "maximize")) {}
+
+  double lr, momentum, dampening, weight_decay;
+  bool nesterov, maximize;
+};
+
+void update_one(const Settings& settings, const Slot& slot) {
+  at::Tensor direction = penalized(slot, settings.maximize, settings.weight_decay);
+  if (settings.momentum != 0) {
+    at::Tensor& buffer = (*slot.memory)[kBuffer];
+    if (!buffer.defined()) {
+      buffer = direction.clone();
+    } else {
+      buffer.mul_(settings.momentum).add_(direction, 1 - settings.dampening);
+    }
+    direction = settings.nesterov ? direction.add(buffer, settings.momentum) : buffer;
+  }
+  slot.parameter.add_(direction, -settings.lr);
+}
+
+void update_at_once(const Settings& settings, std::span<const Slot> slots, bool first) {
+  if (first) {
+    for (const Slot& slot : slots) (*slot.memory)[kBuffer] = at::empty_like(slot.parameter, at::MemoryFormat::Preserve);
+  }
+  update_fused(slots, kBuffer, [&](FusedLists& lists) {
+    if (settings.momentum == 0) lists.memory[kBuffer].clear();
+    at::_fused_sgd_(lists.parameters, lists.gradients, lists.memory[kBuffer], settings.weight_decay, settings.momentum,
+                    settings.lr, settings.dampening, settings.nesterov, settings.maximize, first);
+  });
+}
+
+// The operator fills all buffers or none; torch.optim fails where some parameters have had no gradient before.
+void update_at_once(const Settings& settings, std::span<const Slot> slots) {
+  const auto is_new = [&](const Slot& slot) { return settings.momentum != 0 && !(*slot.memory)[kBuffer].defined(); };
+  const bool first = !slots.empty() && is_new(slots.front());
+  if (std::ranges::all_of(slots, [&](const Slot& slot) { return is_new(slot) == first; }))
+    return update_at_once(settings, slots, first);
+  std::vector<Slot> sorted(slots.begin(), slots.end());
+  const auto old = std::stable_partition(sorted.begin(), sorted.end(), is_new);
+  update_at_once(settings, {sorted.begin(), old}, true);
+  update_at_once(settings, {old, sorted.end()}, false);
+}
+
+void update(const Options& options, std::span<const Slot> slots) {
+  const Settings settings(options);
+  if (fused(options)) return update_at_once(settings, slots);
+  for (const Slot& slot : slots) update_one(settings, slot);
+}
+
+Status check(const Options& options) {
+  if (flag(options, "nesterov") && (number(options, "momentum") <= 0 || number(options, "dampening") != 0))
+    return invalid("SGD: nesterov needs a momentum above 0, and no dampening");
+  return {};
+}
+
+}  // namespace
+
+Rule sgd_rule() {
+  return {.name = "SGD",
+          .options = {{"lr", 1e-3, {0}},
+                      {"momentum", 0.0, {0}},
+                      {"dampening", 0.0},
+                      {"weight_decay", 0.0, {0}},
+                      {"nesterov", false},
+                      {"maximize", false},
+                      {"fused", false}},
+          .kept = {{"momentum_buffer"}},
+          .check = &check,
+          .update = &update};
+}
+
+}  // namespace ravnest::optim
