@@ -22,10 +22,10 @@ class LocalCluster:
     ...         cluster.train(x, y)
     ...     losses = [report["loss"] for report in cluster.drain()]
 
-    `criterion(outputs, targets)` gives the loss; `outputs` is the model's result. `optimizer` is a name, with the options
-    that torch.optim's has, or a function `make(stage) -> step(parameters, gradients)`. `schedule` is "async", "sync" or
-    "gpipe"; `window` the passes in flight, by default as many as there are stages. With `addresses` the stages talk over
-    sockets, by TLS if asked for.
+    `criterion(outputs, targets)` gives the loss; `outputs` is the model's result. `optimizer` is a name, with the
+    options that torch.optim's has, or a function `make(stage) -> step(parameters, gradients)`. `schedule` is "async",
+    "sync" or "gpipe"; `window` the passes in flight, by default as many as there are stages. With `addresses` the
+    stages talk over sockets, by TLS if asked for.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class LocalCluster:
         self.size = len(stages)
 
     def train(self, inputs, targets, *, update: bool = True, timeout_s: float = _PATIENCE_S) -> None:
-        """Offer a batch: it is trained on when there is room in the pipeline. `update`: the optimizer steps after it."""
+        """Offer a batch: it is trained on when there is room. `update`: the optimizer steps after it."""
         self._offer("train", inputs, targets, update, timeout_s)
 
     def validate(self, inputs, targets, *, timeout_s: float = _PATIENCE_S) -> None:

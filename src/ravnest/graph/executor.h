@@ -33,7 +33,8 @@ struct RunOptions {
   RunObserver* observer = nullptr;
 };
 
-// Immutable after construction; concurrent runs are safe as far as torch's are, which excludes random operators.
+// Immutable after construction; concurrent runs are safe as far as torch's are. Those with keyed random operators take
+// turns; with the plain stream there may be only one.
 class Executor {
  public:
   // `tensor_names` is the order in which run() will be given the tensors that the graph takes beside its user's inputs.

@@ -16,6 +16,9 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// By one run at a time, of all stages that are threads of this process.
+std::mutex taken_over;
+
 }  // namespace
 
 std::uint64_t operator_key(RandomKey key, std::int32_t place) {
@@ -39,6 +42,7 @@ KeyedGenerator::~KeyedGenerator() {
 
 void KeyedGenerator::seed_for(std::int32_t place) {
   if (!generator_.defined()) {
+    alone_ = std::unique_lock(taken_over);
     generator_ = at::globalContext().defaultGenerator(device_);
     const std::lock_guard<std::mutex> lock(generator_.mutex());
     saved_ = generator_.clone();

@@ -9,6 +9,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <mutex>
 
 namespace ravnest::graph {
 
@@ -21,7 +22,8 @@ struct RandomKey {
 std::uint64_t operator_key(RandomKey key, std::int32_t place);
 
 // Takes over the default generator of one device at the first seed_for, and puts its state back in the end. The
-// generator is the process's: only one thread at a time may run random operators.
+// generator is the process's: from there on others who would take it over wait. Whoever draws from it in another way
+// must not do so meanwhile.
 class KeyedGenerator {
  public:
   KeyedGenerator(c10::Device device, RandomKey key) : device_(device), key_(key) {}
@@ -37,6 +39,7 @@ class KeyedGenerator {
   RandomKey key_;
   at::Generator generator_;  // undefined until it is taken over
   at::Generator saved_;
+  std::unique_lock<std::mutex> alone_;
 };
 
 }  // namespace ravnest::graph
