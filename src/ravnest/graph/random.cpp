@@ -16,8 +16,8 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// By one run at a time, of all stages that are threads of this process.
-std::mutex taken_over;
+// By one thread at a time, of all stages that are threads of this process. A thread may nest its own.
+std::recursive_mutex taken_over;
 
 }  // namespace
 

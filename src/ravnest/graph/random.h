@@ -39,7 +39,7 @@ class KeyedGenerator {
   RandomKey key_;
   at::Generator generator_;  // undefined until it is taken over
   at::Generator saved_;
-  std::unique_lock<std::mutex> alone_;
+  std::unique_lock<std::recursive_mutex> alone_;
 };
 
 }  // namespace ravnest::graph
