@@ -108,7 +108,8 @@ class Stage {
   Status on_backward(int from, std::uint64_t pass);
   Status on_tied_gradients(int from, std::uint64_t number);
   Status on_tied_values(int from, std::uint64_t updates);
-  // Not the root: the root's call is over.
+  // Not the root: the root's call is over, after so many passes of all calls. All of them are done here, since the root
+  // has their answers (`done` is said before an answer is sent); passes of the next call may have come before this.
   Status on_over(std::uint64_t passes);
 
   // -- what to do
@@ -147,6 +148,7 @@ class Stage {
   bool root_may_begin(const Offer& offer) const;
   void begin_offered();
   bool may_forward(const Pass& pass) const;
+  std::uint64_t adopted(int keeper) const;
   bool may_backward(const Pass& pass) const;
   bool may_update() const;
   std::optional<Work> next_adoption();
@@ -166,7 +168,8 @@ class Stage {
   std::map<int, std::uint64_t> adopted_;                // by keeper: the updates that its values contain
   std::uint64_t batches_forwarded_ = 0;                 // whole ones that train
   std::uint64_t batches_backwarded_ = 0;
-  std::deque<std::uint64_t> overs_;
+  std::uint64_t overs_ = 0;  // calls that the root has ended, and an update or adoption here has not
+  std::uint64_t last_over_ = 0;
   std::uint64_t calls_over_ = 0;
   bool working_ = false;
   StageCounts counts_;
