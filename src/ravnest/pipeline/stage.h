@@ -44,6 +44,8 @@ Result<Schedule> parse_schedule(std::string_view written);  // "async", "sync", 
 struct Neighbours {
   std::vector<int> producers;
   std::vector<int> consumers;
+
+  bool operator==(const Neighbours&) const = default;
 };
 
 struct StageOptions {
@@ -55,6 +57,8 @@ struct StageOptions {
   Neighbours evaluate;            // of the passes that do not train
   std::vector<int> tied_users;    // stages that use weights kept here, and send their gradients
   std::vector<int> tied_keepers;  // stages that keep weights used here, and send their values
+
+  bool operator==(const StageOptions&) const = default;
 };
 
 // A pass that the root is asked to begin.
@@ -65,6 +69,8 @@ struct Offer {
   std::uint32_t parts = 1;
   double weight = 1;
   bool update = true;
+
+  bool operator==(const Offer&) const = default;
 };
 
 enum class WorkKind : std::uint8_t {
@@ -90,6 +96,8 @@ struct StageCounts {
   std::uint64_t staleness_sum = 0;  // over backwards: updates since the pass's forward
   std::uint64_t staleness_most = 0;
   std::size_t in_flight_most = 0;  // passes that wait here for their backward
+
+  bool operator==(const StageCounts&) const = default;
 };
 
 class Stage {
@@ -131,6 +139,8 @@ class Stage {
   std::uint64_t passes_begun() const { return next_forward_; }
   std::uint64_t updates() const { return updates_; }
   const StageCounts& counts() const { return counts_; }
+  // Whether they would do the same from here on.
+  bool operator==(const Stage&) const = default;
 
  private:
   struct Pass {
@@ -140,6 +150,8 @@ class Stage {
     std::set<int> ties_from;
     bool forward_done = false;
     std::uint64_t version = 0;  // updates at the time of its forward
+
+    bool operator==(const Pass&) const = default;
   };
 
   const Neighbours& neighbours(wire::PassKind kind) const;
