@@ -284,7 +284,7 @@ void Stage::close_calls() {
 
 bool Stage::idle() const {
   const bool adopting = std::ranges::any_of(to_adopt_, [](const auto& waiting) { return !waiting.second.empty(); });
-  return !working_ && offers_.empty() && passes_.empty() && !update_due_ && !adopting;
+  return !working_ && offers_.empty() && passes_.empty() && !update_due_ && update_ties_.empty() && !adopting;
 }
 
 }  // namespace ravnest::pipeline
