@@ -49,18 +49,33 @@ void Run::lose(int one, int other) {
   }
 }
 
-void Run::tell_all(int index, const std::optional<wire::Failed>& told, bool own) {
-  if (!told) return;
+// A work of the stage does, perhaps one that was under way when the run had failed already.
+void Run::throws(int index) {
   Node& at = node(index);
-  at.standing = Standing::kEnding;
-  if (tell_) say("stage ", index, " tells all: ", in_words(*told));
-  told_.push_back(*told);
-  if (!own || sabotage_ != Sabotage::kHidesItsFailure) {
+  say("stage ", index, " fails by itself");
+  at.fails_next = false;
+  ++outcome_.faults;
+  failed_[static_cast<std::size_t>(index)] = struck_[static_cast<std::size_t>(index)] = true;
+  last_fault_at_ = network_.now();
+  std::optional<wire::Failed> to_tell = at.ending.fail({static_cast<std::uint32_t>(index), false, "threw"});
+  if (sabotage_ == Sabotage::kHidesItsFailure) to_tell.reset();
+  fails(index, to_tell);
+}
+
+void Run::fails(int index, const std::optional<wire::Failed>& to_tell) {
+  Node& at = node(index);
+  if (at.standing == Standing::kRunning) {
+    at.standing = Standing::kEnding;
+    network_.after(kSettleTime, {.kind = EventKind::kSettled, .to = index, .from = index, .number = 0, .head = {}});
+  }
+  if (to_tell) {
+    if (tell_) say("stage ", index, " tells all: ", in_words(*to_tell));
+    told_.push_back(*to_tell);
     for (int other = 0; other < scenario_.count(); ++other) {
       if (other != index) send(EventKind::kFailed, index, other, told_.size() - 1, Lane::kUrgent);
     }
   }
-  network_.after(kSettleTime, {.kind = EventKind::kSettled, .to = index, .from = index, .number = 0, .head = {}});
+  end_if_settled(index);
 }
 
 void Run::end_if_settled(int index) {

@@ -87,6 +87,7 @@ class Judge {
   bool spaced_;  // no two flagged passes fit into the window
   std::vector<Offer> offers_;
   std::vector<std::uint64_t> ends_of_calls_;
+  std::vector<std::uint64_t> steps_;       // by pass: passes that train before it
   std::vector<std::uint64_t> flags_;       // by count of passes: flagged among them
   std::vector<std::uint64_t> other_kind_;  // by pass: passes before it up to the last one of the other kind
   std::vector<std::uint64_t> batch_end_;   // by pass: passes up to the end of its batch

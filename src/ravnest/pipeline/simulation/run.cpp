@@ -91,15 +91,10 @@ void Run::take(int index, const Event& event) {
   }
   if (tell_) say("stage ", index, running ? " hears " : ", ending, hears ", in_words(event));
   switch (event.kind) {
-    case EventKind::kFailed:
-      tell_all(index, at.ending.on_failed(event.from, told_[event.number]), false);
-      return end_if_settled(index);
+    case EventKind::kFailed: return fails(index, at.ending.on_failed(event.from, told_[event.number]));
     case EventKind::kLost:
       at.ending.on_gone(event.from);
-      if (running) {
-        tell_all(index, at.ending.fail({static_cast<std::uint32_t>(event.from), true, text("says ", index)}), false);
-      }
-      return end_if_settled(index);
+      return fails(index, at.ending.fail({static_cast<std::uint32_t>(event.from), true, text("says ", index)}));
     case EventKind::kLeft: at.ending.on_gone(event.from); return end_if_settled(index);
     default:
       if (running) feed(index, event);
@@ -147,22 +142,15 @@ void Run::inject_misfit(int index) {
 
 void Run::worked(int index) {
   Node& at = node(index);
-  if (at.standing == Standing::kDead) return;
+  if (at.standing != Standing::kRunning && at.standing != Standing::kEnding) return;
   at.working = false;
-  if (at.standing == Standing::kRunning) {
-    if (at.fails_next) {
-      say("stage ", index, " fails by itself");
-      ++outcome_.faults;
-      failed_[static_cast<std::size_t>(index)] = struck_[static_cast<std::size_t>(index)] = true;
-      last_fault_at_ = network_.now();
-      tell_all(index, at.ending.fail({static_cast<std::uint32_t>(index), false, "threw"}), true);
-      end_if_settled(index);
-    } else {
-      at.stage.done(at.work);
-      judge_.ends(index, at.work);
-      send_results(index, at.work);
-      notice_calls_over(index);
-    }
+  if (at.fails_next) {
+    throws(index);
+  } else if (at.standing == Standing::kRunning) {
+    at.stage.done(at.work);
+    judge_.ends(index, at.work);
+    send_results(index, at.work);
+    notice_calls_over(index);
   }
   read_inbox(index);
   turn(index);

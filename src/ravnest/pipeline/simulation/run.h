@@ -70,7 +70,8 @@ class Run {
   // Failure.
   void strike(const Fault& fault);
   void lose(int one, int other);
-  void tell_all(int index, const std::optional<wire::Failed>& told, bool own);
+  void throws(int index);
+  void fails(int index, const std::optional<wire::Failed>& to_tell);
   void end_if_settled(int index);
   void end(int index);
   void leave(int index, Standing standing);

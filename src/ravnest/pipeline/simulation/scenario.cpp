@@ -8,20 +8,28 @@ namespace {
 
 using wire::PassKind;
 
+// What a cluster is is drawn for the most stages that there can be, and what is not needed left out: so every choice
+// has its place in the list, and one can be made smaller without another meaning for all that follow.
+constexpr int kMostStages = 8;
+constexpr std::size_t kMostFaults = 3;
+
 // Who sends to whom in one kind of pass. Only the root is sent nothing: a stage that would be gets an empty Forward
 // from it, which to a stage is one as any other.
 std::vector<Neighbours> draw_wiring(Choices& choices, int count) {
   std::vector<Neighbours> all(static_cast<std::size_t>(count));
   const std::uint64_t skip_percent = choices.one_of({0, 25, 60});
   const std::uint64_t gap_percent = choices.one_of({0, 0, 30, 80});
-  for (int stage = 1; stage < count; ++stage) {
-    std::vector<int>& producers = all[static_cast<std::size_t>(stage)].producers;
+  for (int stage = 1; stage < kMostStages; ++stage) {
+    std::vector<int> producers;
     for (int from = 0; from < stage; ++from) {
-      const bool sends = from == stage - 1 ? !choices.chance(gap_percent) : choices.chance(skip_percent);
+      const std::uint64_t drawn = choices.pick(99);
+      const bool sends = from == stage - 1 ? drawn < 100 - gap_percent : drawn >= 100 - skip_percent;
       if (sends) producers.push_back(from);
     }
+    if (stage >= count) continue;
     if (producers.empty()) producers.push_back(0);
     for (const int from : producers) all[static_cast<std::size_t>(from)].consumers.push_back(stage);
+    all[static_cast<std::size_t>(stage)].producers = std::move(producers);
   }
   return all;
 }
@@ -32,8 +40,8 @@ void add_once(std::vector<int>& stages, int stage) {
 
 void draw_tied_group(Choices& choices, std::vector<StageOptions>& stages) {
   std::vector<int> members;
-  for (int stage = 0; stage < static_cast<int>(stages.size()); ++stage) {
-    if (choices.chance(40)) members.push_back(stage);
+  for (int stage = 0; stage < kMostStages; ++stage) {
+    if (choices.chance(40) && stage < static_cast<int>(stages.size())) members.push_back(stage);
   }
   for (std::size_t i = 1; i < members.size(); ++i) {
     add_once(stages[static_cast<std::size_t>(members[0])].tied_users, members[i]);
@@ -42,11 +50,13 @@ void draw_tied_group(Choices& choices, std::vector<StageOptions>& stages) {
 }
 
 void draw_stages(Choices& choices, Scenario& scenario) {
-  const int count = choices.chance(2) ? 1 : 2 + choices.pick_int(6);
+  const int drawn_count = 2 + choices.pick_int(kMostStages - 2);
+  const int count = choices.chance(2) ? 1 : drawn_count;
   const auto schedule = static_cast<Schedule>(choices.pick(2));
   const int window = choices.pick_int(count + 3);
   const std::vector<Neighbours> train = draw_wiring(choices, count);
-  const std::vector<Neighbours> evaluate = choices.chance(50) ? draw_wiring(choices, count) : train;
+  const std::vector<Neighbours> other = draw_wiring(choices, count);
+  const std::vector<Neighbours>& evaluate = choices.chance(50) ? other : train;
   for (int index = 0; index < count; ++index) {
     StageOptions& stage = scenario.stages.emplace_back();
     stage.index = index;
@@ -56,8 +66,8 @@ void draw_stages(Choices& choices, Scenario& scenario) {
     stage.train = train[static_cast<std::size_t>(index)];
     stage.evaluate = evaluate[static_cast<std::size_t>(index)];
   }
-  for (std::uint64_t groups = choices.one_of({0, 0, 1, 2}); groups > 0; --groups) {
-    draw_tied_group(choices, scenario.stages);
+  for (int group = 0; group < 2; ++group) {
+    if (choices.chance(40)) draw_tied_group(choices, scenario.stages);
   }
 }
 
@@ -100,27 +110,27 @@ void draw_calls(Choices& choices, Scenario& scenario) {
 
 void draw_times(Choices& choices, Scenario& scenario) {
   const Time pause_most = choices.one_of({0, 0, 500, 50'000});
-  for (int stage = 0; stage < scenario.count(); ++stage) {
+  for (int stage = 0; stage < kMostStages; ++stage) {
     scenario.habits.push_back({.work_most = choices.one_of({0, 20, 20, 400, 20'000}),
                                .pause_most = pause_most,
                                .reads_while_working = choices.pick(1) == 1});
   }
+  scenario.habits.resize(scenario.stages.size());
   scenario.offer_pause_most = choices.one_of({0, 0, 500});
   scenario.delay_most = choices.one_of({0, 20, 400, 20'000, 200'000});
   scenario.late_percent = choices.one_of({0, 0, 3, 20});
 }
 
 void draw_faults(Choices& choices, Scenario& scenario) {
-  if (!choices.chance(25)) return;
+  const std::size_t faults = choices.chance(25) ? choices.one_of({1, 1, 2, 3}) : 0;
   scenario.detection_most = choices.one_of({0, 400, 20'000, 1'000'000});
-  for (std::uint64_t faults = choices.one_of({1, 1, 2, 3}); faults > 0; --faults) {
+  for (std::size_t i = 0; i < kMostFaults; ++i) {
     Fault fault;
-    fault.turn = choices.one_of({10, 60, 400});
-    fault.turn = choices.pick(fault.turn);
     fault.kind = static_cast<FaultKind>(choices.pick(3));
-    fault.stage = choices.pick_int(scenario.count() - 1);
-    fault.other = choices.pick_int(scenario.count() - 1);
-    scenario.faults.push_back(fault);
+    fault.turn = choices.pick(choices.one_of({10, 60, 400}));
+    fault.stage = choices.pick_int(kMostStages - 1) % scenario.count();
+    fault.other = choices.pick_int(kMostStages - 1) % scenario.count();
+    if (i < faults) scenario.faults.push_back(fault);
   }
 }
 
@@ -135,10 +145,10 @@ Time Scenario::slowest_news() const {
 Scenario draw_scenario(Choices& choices) {
   Scenario scenario;
   draw_stages(choices, scenario);
-  draw_calls(choices, scenario);
   draw_times(choices, scenario);
   draw_faults(choices, scenario);
   scenario.misfit_percent = choices.one_of({0, 0, 3, 20});
+  draw_calls(choices, scenario);
   return scenario;
 }
 
