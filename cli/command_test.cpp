@@ -184,5 +184,39 @@ TEST(CommandsAlone, DoctorWithoutAPlanSaysHowToMakeOne) {
   EXPECT_THAT(doctor.output_until(), HasSubstr("PROBLEM  there is no plan in /no/such/folder"));
 }
 
+TEST(CommandsAlone, SimulateTriesAProtocol) {
+  Command simulate({"simulate", "--protocol", "pipeline", "--seeds", "300"});
+  EXPECT_EQ(simulate.ended(), 0);
+  EXPECT_THAT(simulate.output_until(), AllOf(HasSubstr("300 seeds in"), HasSubstr("every promise was kept; digest")));
+}
+
+TEST(CommandsAlone, SimulateTellsOneSeedEventByEvent) {
+  Command simulate({"simulate", "--protocol", "pipeline", "--seed", "17", "--verbose"});
+  EXPECT_EQ(simulate.ended(), 0);
+  EXPECT_THAT(simulate.output_until(), AllOf(HasSubstr("seed 17\n"), HasSubstr("stage 0 begins the forward of pass 0"),
+                                             HasSubstr("the root ends call 0"), HasSubstr("1 seeds in")));
+}
+
+TEST(CommandsAlone, SimulateShowsABrokenPromiseAndFails) {
+  Command simulate({"simulate", "--protocol", "pipeline", "--sabotage", "answers-twice"});
+  EXPECT_EQ(simulate.ended(), 1);
+  EXPECT_THAT(simulate.output_until(), AllOf(HasSubstr("breaks a promise"), HasSubstr("2 stages, 1 passes"),
+                                             HasSubstr("BROKEN: a message that fits is taken")));
+}
+
+TEST(CommandsAlone, SimulateEndsWithCtrlC) {
+  Command simulate({"simulate", "--protocol", "pipeline", "--seeds", "1000000000", "--verbose"});
+  simulate.output_until("seed 10\n");
+  simulate.signal(SIGINT);
+  EXPECT_EQ(simulate.ended(), 1);
+  EXPECT_THAT(simulate.output_until(), HasSubstr("simulating was interrupted"));
+}
+
+TEST(CommandsAlone, SimulateKnowsItsProtocols) {
+  Command simulate({"simulate", "--protocol", "quantum"});
+  EXPECT_NE(simulate.ended(), 0);
+  EXPECT_THAT(simulate.output_until(), HasSubstr("pipeline"));
+}
+
 }  // namespace
 }  // namespace ravnest::doctor

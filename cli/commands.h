@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "ravnest/base/status.h"
+#include "simulate.h"
 
 namespace ravnest::cli {
 
@@ -21,7 +22,8 @@ const char* release();
 void add_benchmark(CLI::App& app);  // needs torch
 void add_plan(CLI::App& app);       // needs torch
 void add_explain(CLI::App& app);
-void add_simulate(CLI::App& app);  // needs torch
+// `simulate_pool` is what needs torch; null where there is none.
+void add_simulate(CLI::App& app, void (*simulate_pool)(const PoolOptions&));
 void add_pack(CLI::App& app);
 void add_unpack(CLI::App& app);
 void add_ping(CLI::App& app);

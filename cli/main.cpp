@@ -40,7 +40,11 @@ int run(int argc, char** argv) {
     add_plan(app);
   }
   add_explain(app);
-  if constexpr (RAVNEST_WITH_TORCH) add_simulate(app);
+  if constexpr (RAVNEST_WITH_TORCH) {
+    add_simulate(app, simulate_pool);
+  } else {
+    add_simulate(app, nullptr);
+  }
   add_pack(app);
   add_unpack(app);
   add_ping(app);

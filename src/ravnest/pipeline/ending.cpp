@@ -4,16 +4,18 @@
 
 namespace ravnest::pipeline {
 
+// What is found later is not told any more, so it can't count here either.
 std::optional<wire::Failed> Ending::fail(wire::Failed reason) {
+  if (begun()) return std::nullopt;
   consider(reason);
-  if (told_) return std::nullopt;
-  told_ = true;
   return reason;
 }
 
 std::optional<wire::Failed> Ending::on_failed(int from, const wire::Failed& told) {
   silent_.insert(from);
-  return fail(told);
+  const bool first = !begun();
+  consider(told);
+  return first ? std::optional(told) : std::nullopt;
 }
 
 void Ending::consider(const wire::Failed& reason) {
@@ -23,9 +25,11 @@ void Ending::consider(const wire::Failed& reason) {
 }
 
 bool Ending::settled() const {
-  std::set<int> silent = silent_;
-  silent.insert(self_);
-  return begun() && silent.size() == static_cast<std::size_t>(count_);
+  if (!begun()) return false;
+  for (int stage = 0; stage < count_; ++stage) {
+    if (stage != self_ && !silent_.contains(stage)) return false;
+  }
+  return true;
 }
 
 }  // namespace ravnest::pipeline

@@ -18,7 +18,8 @@ class Ending {
  public:
   Ending(int self, int count) : self_(self), count_(count) {}
 
-  // This node found out by itself. Returns what to tell all others; nothing where that was done before.
+  // This node found out by itself. Returns what to tell all others; nothing where the ending has begun: then others
+  // will not hear of this reason, and it does not count here either.
   std::optional<wire::Failed> fail(wire::Failed reason);
   // Another stage told. The same return.
   std::optional<wire::Failed> on_failed(int from, const wire::Failed& told);
@@ -36,7 +37,6 @@ class Ending {
   int self_;
   int count_;
   std::optional<wire::Failed> reason_;
-  bool told_ = false;
   std::set<int> silent_;  // have told, or are gone
 };
 

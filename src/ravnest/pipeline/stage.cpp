@@ -63,6 +63,9 @@ Status Stage::on_forward(int from, const PassHead& head) {
   if (known != passes_.end() && known->second.head && *known->second.head != head) {
     return invalid("stage ", from, " says something else of pass ", head.pass, " than others did");
   }
+  if (known != passes_.end() && !known->second.ties_from.empty() && head.kind != PassKind::kTrain) {
+    return invalid("stage ", from, " says that pass ", head.pass, " does not train, but gradients of it have come");
+  }
   Pass& pass = passes_[head.pass];
   pass.head = head;
   pass.forwards_from.insert(from);
@@ -86,8 +89,12 @@ Status Stage::on_backward(int from, std::uint64_t number) {
 
 Status Stage::on_tied_gradients(int from, std::uint64_t number) {
   const bool by_pass = ties_pass_by_pass();
-  const bool past = number < (by_pass ? next_backward_ : updates_);
-  if (past || !contains(options_.tied_users, from)) {
+  const std::uint64_t first = by_pass ? next_backward_ : updates_;
+  // A user is never further ahead than passes can be in flight.
+  const bool beyond = options_.schedule != Schedule::kGpipe && number - first >= static_cast<std::uint64_t>(window());
+  const auto known = by_pass ? passes_.find(number) : passes_.end();
+  const bool untrained = known != passes_.end() && known->second.head && !trains(known->second);
+  if (number < first || beyond || untrained || !contains(options_.tied_users, from)) {
     return invalid("gradients of tied weights came from stage ", from, " for ", by_pass ? "pass " : "update ", number,
                    ", where none are waited for");
   }
@@ -103,21 +110,24 @@ Status Stage::on_tied_values(int from, std::uint64_t updates) {
   if (!contains(options_.tied_keepers, from)) {
     return invalid("values of tied weights came from stage ", from, ", which keeps none that are used here");
   }
-  std::deque<std::uint64_t>& waiting = to_adopt_[from];
-  const std::uint64_t before = waiting.empty() ? adopted_[from] : waiting.back();
+  const auto waiting = to_adopt_.find(from);
+  const std::uint64_t before =
+      waiting == to_adopt_.end() || waiting->second.empty() ? adopted(from) : waiting->second.back();
   if (updates != before + 1) {
     return invalid("values of tied weights after ", updates, " updates came from stage ", from,
                    ", the last were after ", before);
   }
-  waiting.push_back(updates);
+  to_adopt_[from].push_back(updates);
   return {};
 }
 
 Status Stage::on_over(std::uint64_t passes) {
-  if (is_root() || passes < next_backward_) {
-    return invalid("a call of ", passes, " passes is said to be over, but ", next_backward_, " were computed here");
+  if (is_root() || passes > next_backward_ || passes < last_over_) {
+    return invalid("a call is said to be over after ", passes, " passes, but ", next_backward_,
+                   " were computed here, and the call before was over after ", last_over_);
   }
-  overs_.push_back(passes);
+  last_over_ = passes;
+  ++overs_;
   close_calls();
   return {};
 }
@@ -177,10 +187,12 @@ std::optional<Work> Stage::next_forward() {
 bool Stage::may_forward(const Pass& pass) const {
   if (!pass.head || pass.forwards_from.size() != neighbours(pass.head->kind).producers.size()) return false;
   if (updates_ < pass.head->updates) return false;
-  return std::ranges::all_of(options_.tied_keepers, [&](int keeper) {
-    const auto adopted = adopted_.find(keeper);
-    return (adopted == adopted_.end() ? 0 : adopted->second) >= pass.head->updates;
-  });
+  return std::ranges::all_of(options_.tied_keepers, [&](int keeper) { return adopted(keeper) >= pass.head->updates; });
+}
+
+std::uint64_t Stage::adopted(int keeper) const {
+  const auto found = adopted_.find(keeper);
+  return found == adopted_.end() ? 0 : found->second;
 }
 
 bool Stage::root_may_begin(const Offer& offer) const {
@@ -263,19 +275,16 @@ void Stage::finish(std::uint64_t number) {
   ++next_backward_;
 }
 
-// A call is over here when its passes are, and tied weights are the same everywhere.
+// A call is over here when its last update is made, and tied weights are the same everywhere.
 void Stage::close_calls() {
   const bool equal =
-      std::ranges::all_of(options_.tied_keepers, [&](int keeper) { return adopted_[keeper] >= updates_; });
-  while (!overs_.empty() && next_backward_ >= overs_.front() && !update_due_ && equal) {
-    overs_.pop_front();
-    ++calls_over_;
-  }
+      std::ranges::all_of(options_.tied_keepers, [&](int keeper) { return adopted(keeper) >= updates_; });
+  if (!update_due_ && equal) calls_over_ += std::exchange(overs_, 0);
 }
 
 bool Stage::idle() const {
   const bool adopting = std::ranges::any_of(to_adopt_, [](const auto& waiting) { return !waiting.second.empty(); });
-  return !working_ && offers_.empty() && passes_.empty() && !update_due_ && !adopting;
+  return !working_ && offers_.empty() && passes_.empty() && !update_due_ && update_ties_.empty() && !adopting;
 }
 
 }  // namespace ravnest::pipeline

@@ -44,6 +44,8 @@ Result<Schedule> parse_schedule(std::string_view written);  // "async", "sync", 
 struct Neighbours {
   std::vector<int> producers;
   std::vector<int> consumers;
+
+  bool operator==(const Neighbours&) const = default;
 };
 
 struct StageOptions {
@@ -55,6 +57,8 @@ struct StageOptions {
   Neighbours evaluate;            // of the passes that do not train
   std::vector<int> tied_users;    // stages that use weights kept here, and send their gradients
   std::vector<int> tied_keepers;  // stages that keep weights used here, and send their values
+
+  bool operator==(const StageOptions&) const = default;
 };
 
 // A pass that the root is asked to begin.
@@ -65,6 +69,8 @@ struct Offer {
   std::uint32_t parts = 1;
   double weight = 1;
   bool update = true;
+
+  bool operator==(const Offer&) const = default;
 };
 
 enum class WorkKind : std::uint8_t {
@@ -90,6 +96,8 @@ struct StageCounts {
   std::uint64_t staleness_sum = 0;  // over backwards: updates since the pass's forward
   std::uint64_t staleness_most = 0;
   std::size_t in_flight_most = 0;  // passes that wait here for their backward
+
+  bool operator==(const StageCounts&) const = default;
 };
 
 class Stage {
@@ -108,7 +116,8 @@ class Stage {
   Status on_backward(int from, std::uint64_t pass);
   Status on_tied_gradients(int from, std::uint64_t number);
   Status on_tied_values(int from, std::uint64_t updates);
-  // Not the root: the root's call is over.
+  // Not the root: the root's call is over, after so many passes of all calls. All of them are done here, since the root
+  // has their answers (`done` is said before an answer is sent); passes of the next call may have come before this.
   Status on_over(std::uint64_t passes);
 
   // -- what to do
@@ -130,6 +139,8 @@ class Stage {
   std::uint64_t passes_begun() const { return next_forward_; }
   std::uint64_t updates() const { return updates_; }
   const StageCounts& counts() const { return counts_; }
+  // Whether they would do the same from here on.
+  bool operator==(const Stage&) const = default;
 
  private:
   struct Pass {
@@ -139,6 +150,8 @@ class Stage {
     std::set<int> ties_from;
     bool forward_done = false;
     std::uint64_t version = 0;  // updates at the time of its forward
+
+    bool operator==(const Pass&) const = default;
   };
 
   const Neighbours& neighbours(wire::PassKind kind) const;
@@ -147,6 +160,7 @@ class Stage {
   bool root_may_begin(const Offer& offer) const;
   void begin_offered();
   bool may_forward(const Pass& pass) const;
+  std::uint64_t adopted(int keeper) const;
   bool may_backward(const Pass& pass) const;
   bool may_update() const;
   std::optional<Work> next_adoption();
@@ -166,7 +180,8 @@ class Stage {
   std::map<int, std::uint64_t> adopted_;                // by keeper: the updates that its values contain
   std::uint64_t batches_forwarded_ = 0;                 // whole ones that train
   std::uint64_t batches_backwarded_ = 0;
-  std::deque<std::uint64_t> overs_;
+  std::uint64_t overs_ = 0;  // calls that the root has ended, and an update or adoption here has not
+  std::uint64_t last_over_ = 0;
   std::uint64_t calls_over_ = 0;
   bool working_ = false;
   StageCounts counts_;

@@ -3,14 +3,710 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string>
+#include <vector>
+
 namespace ravnest::pipeline {
 namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using wire::PassHead;
+using wire::PassKind;
+
+constexpr Offer kEvaluate{.kind = PassKind::kValidate, .batch = 0, .part = 0, .parts = 1, .weight = 1, .update = false};
+
+// A stage of a chain.
+StageOptions chain(int index, int count, Schedule schedule = Schedule::kAsync, int window = 0) {
+  StageOptions options;
+  options.index = index;
+  options.count = count;
+  options.schedule = schedule;
+  options.window = window;
+  if (index > 0) options.train.producers = {index - 1};
+  if (index + 1 < count) options.train.consumers = {index + 1};
+  options.evaluate = options.train;
+  return options;
+}
+
+PassHead head(std::uint64_t pass, bool update = true, std::uint64_t updates = 0) {
+  return {.pass = pass, .step = pass, .batch = pass, .update = update, .updates = updates};
+}
+PassHead evaluation(std::uint64_t pass) { return {.pass = pass, .kind = PassKind::kPredict}; }
+
+// Part `part` of `parts` of a batch, which ends with an update if `update`.
+Offer part_of(std::uint64_t batch, std::uint32_t part, std::uint32_t parts, bool update = true) {
+  return {.kind = PassKind::kTrain,
+          .batch = batch,
+          .part = part,
+          .parts = parts,
+          .weight = 1,
+          .update = update && part + 1 == parts};
+}
+
+std::string word(const Work& work) {
+  switch (work.kind) {
+    case WorkKind::kForward: return text("F", work.head.pass);
+    case WorkKind::kBackward: return text("B", work.head.pass);
+    case WorkKind::kAnswer: return text("A", work.head.pass);
+    case WorkKind::kUpdate: return text("U", work.number);
+    case WorkKind::kAdopt: return text("V", work.number, "/", work.from);
+  }
+  return "?";
+}
+
+// Does all there is to do, and says what that was: F0 and B0 are forward and backward of pass 0, A0 its answer, U0 the
+// first update, V1/0 the adoption of stage 0's values after one update.
+std::vector<std::string> do_all(Stage& stage) {
+  std::vector<std::string> words;
+  while (const auto work = stage.next()) {
+    stage.done(*work);
+    words.push_back(word(*work));
+  }
+  return words;
+}
+
+void offer(Stage& root, int passes) {
+  for (int pass = 0; pass < passes; ++pass) root.offer({.batch = static_cast<std::uint64_t>(pass)});
+}
+
+// The message does not fit, says why, and changes nothing.
+void expect_refused(Stage& stage, const std::function<Status(Stage&)>& message, const std::string& words) {
+  const Stage before = stage;
+  const Status status = message(stage);
+  EXPECT_EQ(status.code(), Code::kInvalid);
+  EXPECT_THAT(status.message(), HasSubstr(words));
+  EXPECT_TRUE(stage == before);
+}
 
 TEST(Schedule, NamesAreReadBack) {
   for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync, Schedule::kGpipe}) {
     EXPECT_EQ(*parse_schedule(name(schedule)), schedule);
   }
-  EXPECT_THAT(parse_schedule("1f1b").status().message(), testing::HasSubstr("async, sync and gpipe"));
+  EXPECT_THAT(parse_schedule("1f1b").status().message(), HasSubstr("async, sync and gpipe"));
+}
+
+// -- the root
+
+TEST(Root, BeginsAsManyPassesAsItsWindowHasRoomFor) {
+  Stage root(chain(0, 3, Schedule::kAsync, 2));
+  offer(root, 4);
+  EXPECT_THAT(do_all(root), ElementsAre("F0", "F1"));
+  EXPECT_EQ(root.waiting(), 2U);
+  ASSERT_TRUE(root.on_backward(1, 0).ok());
+  EXPECT_THAT(do_all(root), ElementsAre("B0", "U0", "F2"));
+}
+
+TEST(Root, AWindowOfZeroIsAsManyPassesAsThereAreStages) {
+  Stage root(chain(0, 3));
+  offer(root, 5);
+  EXPECT_THAT(do_all(root), ElementsAre("F0", "F1", "F2"));
+}
+
+TEST(Root, NumbersPassesInTheOrderOfTheirOffers) {
+  Stage root(chain(0, 2, Schedule::kAsync, 9));
+  root.offer(part_of(7, 0, 2));
+  root.offer(part_of(7, 1, 2));
+  const auto first = root.next();
+  ASSERT_TRUE(first.has_value());
+  root.done(*first);
+  const auto second = root.next();
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(first->head.pass, 0U);
+  EXPECT_EQ(second->head,
+            (PassHead{.pass = 1, .step = 1, .batch = 7, .part = 1, .parts = 2, .weight = 1, .update = true}));
+}
+
+TEST(Root, StepsCountThePassesThatTrain) {
+  Stage root(chain(0, 1));
+  root.offer({});
+  root.offer(kEvaluate);
+  root.offer({});
+  std::vector<std::uint64_t> steps;
+  while (const auto work = root.next()) {
+    root.done(*work);
+    if (work->kind == WorkKind::kForward) steps.push_back(work->head.step);
+  }
+  EXPECT_THAT(steps, ElementsAre(0, 1, 1));
+}
+
+TEST(Root, NoUpdateFollowsAPassThatDoesNotTrain) {
+  Stage root(chain(0, 1));
+  Offer validation = kEvaluate;
+  validation.update = true;
+  root.offer(validation);
+  EXPECT_THAT(do_all(root), ElementsAre("F0", "A0"));
+}
+
+TEST(Root, ValidationWaitsForTheEndOfAllPassesThatTrain) {
+  Stage root(chain(0, 2, Schedule::kAsync, 4));
+  root.offer({});
+  root.offer(kEvaluate);
+  EXPECT_THAT(do_all(root), ElementsAre("F0"));
+  ASSERT_TRUE(root.on_backward(1, 0).ok());
+  EXPECT_THAT(do_all(root), ElementsAre("B0", "U0", "F1"));
+}
+
+TEST(Root, TrainingWaitsForTheEndOfAllPassesThatDoNot) {
+  Stage root(chain(0, 2, Schedule::kAsync, 4));
+  root.offer(kEvaluate);
+  root.offer(kEvaluate);
+  root.offer({});
+  EXPECT_THAT(do_all(root), ElementsAre("F0", "F1"));
+  ASSERT_TRUE(root.on_backward(1, 0).ok());
+  EXPECT_THAT(do_all(root), ElementsAre("A0"));
+  ASSERT_TRUE(root.on_backward(1, 1).ok());
+  EXPECT_THAT(do_all(root), ElementsAre("A1", "F2"));
+}
+
+TEST(Root, ValidationHasAWindowInEverySchedule) {
+  for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync, Schedule::kGpipe}) {
+    Stage root(chain(0, 2, schedule, 2));
+    for (int pass = 0; pass < 3; ++pass) root.offer(kEvaluate);
+    EXPECT_THAT(do_all(root), ElementsAre("F0", "F1")) << name(schedule);
+  }
+}
+
+TEST(Root, AsksForTheUpdatesThatAllStagesMadeOrAreAboutTo) {
+  Stage root(chain(0, 2, Schedule::kAsync, 2));
+  offer(root, 3);
+  do_all(root);
+  ASSERT_TRUE(root.on_backward(1, 0).ok());
+  std::vector<std::uint64_t> asked;
+  while (const auto work = root.next()) {
+    root.done(*work);
+    if (work->kind == WorkKind::kForward) asked.push_back(work->head.updates);
+  }
+  EXPECT_THAT(asked, ElementsAre(1));
+}
+
+TEST(Root, IsIdleWhenNothingIsOfferedInFlightOrLeftToDo) {
+  Stage root(chain(0, 2));
+  EXPECT_TRUE(root.idle());
+  root.offer({});
+  EXPECT_FALSE(root.idle());
+  const auto forward = root.next();
+  EXPECT_FALSE(root.idle());
+  root.done(*forward);
+  EXPECT_FALSE(root.idle());
+  ASSERT_TRUE(root.on_backward(1, 0).ok());
+  const auto backward = root.next();
+  root.done(*backward);
+  EXPECT_FALSE(root.idle());
+  EXPECT_THAT(do_all(root), ElementsAre("U0"));
+  EXPECT_TRUE(root.idle());
+}
+
+// -- order
+
+TEST(Order, ForwardsAreTakenInTheOrderOfTheRoot) {
+  Stage stage(chain(1, 3));
+  ASSERT_TRUE(stage.on_forward(0, head(1)).ok());
+  EXPECT_THAT(do_all(stage), IsEmpty());
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("F0", "F1"));
+}
+
+TEST(Order, BackwardsAreTakenInTheOrderOfTheRoot) {
+  Stage stage(chain(1, 3));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  ASSERT_TRUE(stage.on_forward(0, head(1)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_backward(2, 1).ok());
+  EXPECT_THAT(do_all(stage), IsEmpty());
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("B0", "U0", "B1", "U1"));
+}
+
+TEST(Order, BackwardsComeBeforeForwards) {
+  Stage stage(chain(1, 3));
+  ASSERT_TRUE(stage.on_forward(0, head(0, false)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_forward(0, head(1, false)).ok());
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("B0", "F1"));
+}
+
+TEST(Order, TheUpdateComesBeforeAllElse) {
+  Stage stage(chain(1, 3));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  ASSERT_TRUE(stage.on_forward(0, head(1, false)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_forward(0, head(2, false)).ok());
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  ASSERT_TRUE(stage.on_backward(2, 1).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("B0", "U0", "B1", "F2"));
+}
+
+TEST(Order, AForwardWaitsForAllItsProducers) {
+  StageOptions options = chain(2, 4);
+  options.train.producers = {0, 1};
+  Stage stage(options);
+  ASSERT_TRUE(stage.on_forward(1, head(0)).ok());
+  EXPECT_THAT(do_all(stage), IsEmpty());
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("F0"));
+}
+
+TEST(Order, ABackwardWaitsForAllItsConsumers) {
+  StageOptions options = chain(1, 4);
+  options.train.consumers = {2, 3};
+  Stage stage(options);
+  ASSERT_TRUE(stage.on_forward(0, head(0, false)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_backward(3, 0).ok());
+  EXPECT_THAT(do_all(stage), IsEmpty());
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("B0"));
+}
+
+TEST(Order, AStageThatNobodyReadsIsThroughWithAPassAtOnce) {
+  StageOptions options = chain(1, 3);
+  options.train.consumers.clear();
+  Stage stage(options);
+  ASSERT_TRUE(stage.on_forward(0, head(0, false)).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("F0", "B0"));
+}
+
+TEST(Order, APassThatDoesNotTrainIsAnsweredWithoutWork) {
+  Stage leaf(chain(1, 2));
+  ASSERT_TRUE(leaf.on_forward(0, evaluation(0)).ok());
+  EXPECT_THAT(do_all(leaf), ElementsAre("F0", "A0"));
+  EXPECT_EQ(leaf.updates(), 0U);
+}
+
+TEST(Order, APassThatDoesNotTrainHasNeighboursOfItsOwn) {
+  StageOptions options = chain(1, 4);
+  options.evaluate = {.producers = {0}, .consumers = {2, 3}};
+  Stage stage(options);
+  ASSERT_TRUE(stage.on_forward(0, evaluation(0)).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("F0"));
+  ASSERT_TRUE(stage.on_backward(3, 0).ok());
+  EXPECT_THAT(do_all(stage), IsEmpty());
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("A0"));
+}
+
+TEST(OrderDeath, AskingForWorkBeforeTheLastIsDoneEndsTheProcess) {
+  Stage root(chain(0, 2));
+  root.offer({});
+  ASSERT_TRUE(root.next().has_value());
+  EXPECT_DEATH((void)root.next(), "before the last was done");
+}
+
+// -- schedules
+
+TEST(Async, BeginsPassesWhateverUpdatesAreToCome) {
+  Stage root(chain(0, 3, Schedule::kAsync, 3));
+  offer(root, 3);
+  EXPECT_THAT(do_all(root), ElementsAre("F0", "F1", "F2"));
+}
+
+TEST(Async, WithAWindowOfOneEachPassFollowsTheUpdateOfTheLast) {
+  Stage root(chain(0, 2, Schedule::kAsync, 1));
+  offer(root, 2);
+  EXPECT_THAT(do_all(root), ElementsAre("F0"));
+  ASSERT_TRUE(root.on_backward(1, 0).ok());
+  EXPECT_THAT(do_all(root), ElementsAre("B0", "U0", "F1"));
+}
+
+TEST(Sync, ThePassesOfABatchFillTheWindow) {
+  Stage root(chain(0, 2, Schedule::kSync, 2));
+  for (std::uint32_t part = 0; part < 3; ++part) root.offer(part_of(0, part, 3));
+  EXPECT_THAT(do_all(root), ElementsAre("F0", "F1"));
+  ASSERT_TRUE(root.on_backward(1, 0).ok());
+  EXPECT_THAT(do_all(root), ElementsAre("B0", "F2"));
+}
+
+TEST(Sync, TheNextBatchBeginsAfterTheUpdateOfTheLast) {
+  Stage root(chain(0, 2, Schedule::kSync, 4));
+  offer(root, 2);
+  EXPECT_THAT(do_all(root), ElementsAre("F0"));
+  ASSERT_TRUE(root.on_backward(1, 0).ok());
+  EXPECT_THAT(do_all(root), ElementsAre("B0", "U0", "F1"));
+}
+
+TEST(Sync, ABatchThatIsNotFollowedByAnUpdateHoldsUpNothing) {
+  Stage root(chain(0, 2, Schedule::kSync, 4));
+  root.offer(part_of(0, 0, 1, false));
+  root.offer(part_of(1, 0, 1, true));
+  root.offer(part_of(2, 0, 1, true));
+  EXPECT_THAT(do_all(root), ElementsAre("F0", "F1"));
+}
+
+TEST(Gpipe, ABatchHasNoWindow) {
+  Stage root(chain(0, 2, Schedule::kGpipe, 1));
+  for (std::uint32_t part = 0; part < 3; ++part) root.offer(part_of(0, part, 3));
+  root.offer(part_of(1, 0, 1));
+  EXPECT_THAT(do_all(root), ElementsAre("F0", "F1", "F2"));
+}
+
+TEST(Gpipe, AllForwardsOfABatchComeBeforeItsBackwards) {
+  Stage leaf(chain(1, 2, Schedule::kGpipe));
+  PassHead first = head(0, false);
+  first.parts = 2;
+  PassHead second = head(1);
+  second.parts = 2;
+  second.part = 1;
+  ASSERT_TRUE(leaf.on_forward(0, first).ok());
+  EXPECT_THAT(do_all(leaf), ElementsAre("F0"));
+  ASSERT_TRUE(leaf.on_forward(0, second).ok());
+  EXPECT_THAT(do_all(leaf), ElementsAre("F1", "B0", "B1", "U0"));
+}
+
+// -- tied weights
+
+StageOptions keeper(Schedule schedule) {
+  StageOptions options = chain(1, 3, schedule, 4);
+  options.tied_users = {2};
+  return options;
+}
+
+StageOptions user(Schedule schedule) {
+  StageOptions options = chain(2, 3, schedule, 4);
+  options.tied_keepers = {1};
+  return options;
+}
+
+TEST(TiedWeights, GradientsComePassByPassUnlessTheScheduleIsAsync) {
+  EXPECT_FALSE(Stage(chain(0, 2, Schedule::kAsync)).ties_pass_by_pass());
+  EXPECT_TRUE(Stage(chain(0, 2, Schedule::kSync)).ties_pass_by_pass());
+  EXPECT_TRUE(Stage(chain(0, 2, Schedule::kGpipe)).ties_pass_by_pass());
+}
+
+TEST(TiedWeights, InSyncABackwardWaitsForTheirGradients) {
+  Stage stage(keeper(Schedule::kSync));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  EXPECT_THAT(do_all(stage), IsEmpty());
+  ASSERT_TRUE(stage.on_tied_gradients(2, 0).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("B0", "U0"));
+}
+
+TEST(TiedWeights, TheirGradientsMayComeBeforeTheForward) {
+  Stage stage(keeper(Schedule::kSync));
+  ASSERT_TRUE(stage.on_tied_gradients(2, 0).ok());
+  EXPECT_THAT(do_all(stage), IsEmpty());
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("B0", "U0"));
+}
+
+TEST(TiedWeights, InAsyncTheUpdateWaitsForTheirGradientsAndBackwardsWaitForTheUpdate) {
+  Stage stage(keeper(Schedule::kAsync));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  ASSERT_TRUE(stage.on_forward(0, head(1)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  ASSERT_TRUE(stage.on_backward(2, 1).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("B0"));
+  ASSERT_TRUE(stage.on_tied_gradients(2, 0).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("U0", "B1"));
+}
+
+TEST(TiedWeights, InAsyncForwardsGoOnWhileTheUpdateWaits) {
+  Stage stage(keeper(Schedule::kAsync));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_forward(0, head(1)).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("F1"));
+}
+
+TEST(TiedWeights, AForwardWaitsForTheUpdatesThatItAsksFor) {
+  Stage stage(keeper(Schedule::kAsync));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  ASSERT_TRUE(stage.on_forward(0, head(1, true, 1)).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("B0"));
+  ASSERT_TRUE(stage.on_tied_gradients(2, 0).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("U0", "F1"));
+}
+
+TEST(TiedWeights, AForwardWaitsForTheirValuesAfterTheUpdatesThatItAsksFor) {
+  Stage stage(user(Schedule::kAsync));
+  ASSERT_TRUE(stage.on_forward(1, head(0)).ok());
+  ASSERT_TRUE(stage.on_forward(1, head(1, true, 1)).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("F0", "B0", "U0"));
+  ASSERT_TRUE(stage.on_tied_values(1, 1).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("V1/1", "F1", "B1", "U1"));
+}
+
+TEST(TiedWeights, TheirValuesAreAdoptedBeforeAllElse) {
+  Stage stage(user(Schedule::kAsync));
+  ASSERT_TRUE(stage.on_forward(1, head(0, false)).ok());
+  ASSERT_TRUE(stage.on_tied_values(1, 1).ok());
+  ASSERT_TRUE(stage.on_tied_values(1, 2).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("V1/1", "V2/1", "F0", "B0"));
+}
+
+TEST(TiedWeights, AStageWithValuesToAdoptIsNotIdle) {
+  Stage stage(user(Schedule::kAsync));
+  ASSERT_TRUE(stage.on_tied_values(1, 1).ok());
+  EXPECT_FALSE(stage.idle());
+  do_all(stage);
+  EXPECT_TRUE(stage.idle());
+}
+
+// -- the end of a call
+
+TEST(Over, EndsACall) {
+  Stage stage(chain(1, 2));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  do_all(stage);
+  EXPECT_EQ(stage.calls_over(), 0U);
+  ASSERT_TRUE(stage.on_over(1).ok());
+  EXPECT_EQ(stage.calls_over(), 1U);
+}
+
+TEST(Over, OfACallWithoutPassesEndsItToo) {
+  Stage stage(chain(1, 2));
+  ASSERT_TRUE(stage.on_over(0).ok());
+  ASSERT_TRUE(stage.on_over(0).ok());
+  EXPECT_EQ(stage.calls_over(), 2U);
+}
+
+TEST(Over, WaitsForTheUpdate) {
+  Stage stage(chain(1, 2));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  stage.done(*stage.next());
+  stage.done(*stage.next());
+  ASSERT_TRUE(stage.on_over(1).ok());
+  EXPECT_EQ(stage.calls_over(), 0U);
+  EXPECT_THAT(do_all(stage), ElementsAre("U0"));
+  EXPECT_EQ(stage.calls_over(), 1U);
+}
+
+TEST(Over, WaitsUntilTiedWeightsAreAdopted) {
+  Stage stage(user(Schedule::kAsync));
+  ASSERT_TRUE(stage.on_forward(1, head(0)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_over(1).ok());
+  EXPECT_EQ(stage.calls_over(), 0U);
+  ASSERT_TRUE(stage.on_tied_values(1, 1).ok());
+  EXPECT_EQ(stage.calls_over(), 0U);
+  do_all(stage);
+  EXPECT_EQ(stage.calls_over(), 1U);
+}
+
+TEST(Over, MayComeAfterPassesOfTheNextCall) {
+  Stage stage(chain(1, 2));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  ASSERT_TRUE(stage.on_forward(0, head(1)).ok());
+  do_all(stage);
+  EXPECT_TRUE(stage.on_over(1).ok());
+  EXPECT_EQ(stage.calls_over(), 1U);
+}
+
+// -- messages that do not fit
+
+TEST(Misfit, AForwardFromAStageThatSendsNoneHere) {
+  Stage stage(chain(1, 3));
+  expect_refused(
+      stage, [](Stage& s) { return s.on_forward(2, head(0)); }, "came from stage 2, which sends none here");
+}
+
+TEST(Misfit, AForwardToTheRoot) {
+  Stage root(chain(0, 3));
+  expect_refused(
+      root, [](Stage& s) { return s.on_forward(1, head(0)); }, "sends none here");
+}
+
+TEST(Misfit, ASecondForwardThatWaits) {
+  Stage stage(chain(1, 3));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  expect_refused(
+      stage, [](Stage& s) { return s.on_forward(0, head(0)); }, "a second forward of pass 0");
+}
+
+TEST(Misfit, ASecondForwardOfAPassThatWasComputed) {
+  Stage stage(chain(1, 3));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  do_all(stage);
+  expect_refused(
+      stage, [](Stage& s) { return s.on_forward(0, head(0)); }, "a second forward of pass 0");
+}
+
+TEST(Misfit, AForwardBeyondTheWindow) {
+  Stage stage(chain(1, 3, Schedule::kAsync, 2));
+  ASSERT_TRUE(stage.on_forward(0, head(1)).ok());
+  expect_refused(
+      stage, [](Stage& s) { return s.on_forward(0, head(2)); }, "though the window is 2");
+}
+
+TEST(Misfit, AForwardOfAPartThatItsBatchDoesNotHave) {
+  Stage stage(chain(1, 3));
+  PassHead strange = head(0);
+  strange.part = 1;
+  expect_refused(
+      stage, [&](Stage& s) { return s.on_forward(0, strange); }, "part 1 of 1");
+  strange.part = 0;
+  strange.parts = 0;
+  expect_refused(
+      stage, [&](Stage& s) { return s.on_forward(0, strange); }, "part 0 of 0");
+}
+
+TEST(Misfit, AForwardThatContradictsAnother) {
+  StageOptions options = chain(2, 3);
+  options.train.producers = {0, 1};
+  Stage stage(options);
+  ASSERT_TRUE(stage.on_forward(0, head(0, true)).ok());
+  expect_refused(
+      stage, [](Stage& s) { return s.on_forward(1, head(0, false)); }, "something else of pass 0");
+}
+
+TEST(Misfit, AnAnswerToAPassThatIsNotKnown) {
+  Stage root(chain(0, 2));
+  expect_refused(
+      root, [](Stage& s) { return s.on_backward(1, 0); }, "does not wait for one");
+}
+
+TEST(Misfit, AnAnswerToAPassThatWasNotSentYet) {
+  Stage stage(chain(1, 3));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  expect_refused(
+      stage, [](Stage& s) { return s.on_backward(2, 0); }, "does not wait for one");
+}
+
+TEST(Misfit, AnAnswerFromAStageThatWasSentNothing) {
+  Stage stage(chain(1, 4));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  do_all(stage);
+  expect_refused(
+      stage, [](Stage& s) { return s.on_backward(3, 0); }, "which was sent nothing");
+}
+
+TEST(Misfit, ASecondAnswer) {
+  StageOptions options = chain(1, 4);
+  options.train.consumers = {2, 3};
+  Stage stage(options);
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  expect_refused(
+      stage, [](Stage& s) { return s.on_backward(2, 0); }, "a second answer to pass 0");
+}
+
+TEST(Misfit, TiedGradientsFromAStageThatUsesNoWeightsOfThisOne) {
+  Stage stage(keeper(Schedule::kSync));
+  expect_refused(
+      stage, [](Stage& s) { return s.on_tied_gradients(0, 0); }, "where none are waited for");
+}
+
+TEST(Misfit, TiedGradientsThatCameBefore) {
+  for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync}) {
+    Stage stage(keeper(schedule));
+    ASSERT_TRUE(stage.on_tied_gradients(2, 0).ok());
+    expect_refused(
+        stage, [](Stage& s) { return s.on_tied_gradients(2, 0); }, "came twice from stage 2");
+  }
+}
+
+TEST(Misfit, TiedGradientsOfWhatIsDone) {
+  for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync}) {
+    Stage stage(keeper(schedule));
+    ASSERT_TRUE(stage.on_tied_gradients(2, 0).ok());
+    ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+    do_all(stage);
+    ASSERT_TRUE(stage.on_backward(2, 0).ok());
+    do_all(stage);
+    expect_refused(
+        stage, [](Stage& s) { return s.on_tied_gradients(2, 0); }, "where none are waited for");
+  }
+}
+
+TEST(Misfit, TiedGradientsOfAPassThatDoesNotTrain) {
+  Stage stage(keeper(Schedule::kSync));
+  ASSERT_TRUE(stage.on_forward(0, evaluation(0)).ok());
+  expect_refused(
+      stage, [](Stage& s) { return s.on_tied_gradients(2, 0); }, "where none are waited for");
+}
+
+TEST(Misfit, AForwardThatDoesNotTrainOfAPassWithTiedGradients) {
+  Stage stage(keeper(Schedule::kSync));
+  ASSERT_TRUE(stage.on_tied_gradients(2, 0).ok());
+  expect_refused(
+      stage, [](Stage& s) { return s.on_forward(0, evaluation(0)); }, "gradients of it have come");
+}
+
+TEST(Misfit, TiedGradientsBeyondTheWindow) {
+  for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync}) {
+    Stage stage(keeper(schedule));
+    EXPECT_TRUE(stage.on_tied_gradients(2, 3).ok());
+    expect_refused(
+        stage, [](Stage& s) { return s.on_tied_gradients(2, 4); }, "where none are waited for");
+  }
+}
+
+TEST(Misfit, TiedValuesFromAStageThatKeepsNone) {
+  Stage stage(user(Schedule::kAsync));
+  expect_refused(
+      stage, [](Stage& s) { return s.on_tied_values(0, 1); }, "keeps none that are used here");
+}
+
+TEST(Misfit, TiedValuesOutOfOrder) {
+  Stage stage(user(Schedule::kAsync));
+  expect_refused(
+      stage, [](Stage& s) { return s.on_tied_values(1, 2); }, "the last were after 0");
+  ASSERT_TRUE(stage.on_tied_values(1, 1).ok());
+  expect_refused(
+      stage, [](Stage& s) { return s.on_tied_values(1, 1); }, "the last were after 1");
+  do_all(stage);
+  expect_refused(
+      stage, [](Stage& s) { return s.on_tied_values(1, 1); }, "the last were after 1");
+}
+
+TEST(Misfit, OverAtTheRoot) {
+  Stage root(chain(0, 2));
+  expect_refused(
+      root, [](Stage& s) { return s.on_over(0); }, "said to be over");
+}
+
+TEST(Misfit, OverOfPassesThatWereNotComputedHere) {
+  Stage stage(chain(1, 2));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  expect_refused(
+      stage, [](Stage& s) { return s.on_over(1); }, "after 1 passes, but 0 were computed here");
+}
+
+TEST(Misfit, OverOfFewerPassesThanTheCallBefore) {
+  Stage stage(chain(1, 2));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_over(1).ok());
+  expect_refused(
+      stage, [](Stage& s) { return s.on_over(0); }, "the call before was over after 1");
+}
+
+// -- counts
+
+TEST(Counts, SayWhatAStageHasDone) {
+  Stage stage(chain(1, 3));
+  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
+  ASSERT_TRUE(stage.on_forward(0, head(1)).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_backward(2, 1).ok());
+  do_all(stage);
+  ASSERT_TRUE(stage.on_forward(0, evaluation(2)).ok());
+  do_all(stage);
+  const StageCounts expected{.forwards = 2,
+                             .backwards = 2,
+                             .evaluated = 1,
+                             .updates = 2,
+                             .staleness_sum = 1,  // pass 1 was begun before the first update and ended after it
+                             .staleness_most = 1,
+                             .in_flight_most = 2};
+  EXPECT_TRUE(stage.counts() == expected);
+  EXPECT_EQ(stage.passes_begun(), 3U);
+  EXPECT_EQ(stage.updates(), 2U);
 }
 
 }  // namespace

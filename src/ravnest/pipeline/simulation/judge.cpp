@@ -1,0 +1,292 @@
+#include "ravnest/pipeline/simulation/judge.h"
+
+#include <algorithm>
+
+namespace ravnest::pipeline::simulation {
+
+Judge::Judge(const Scenario& scenario)
+    : scenario_(scenario),
+      async_(scenario.stages[0].schedule == Schedule::kAsync),
+      window_(static_cast<std::uint64_t>(scenario.window())),
+      spaced_(true) {
+  flags_.push_back(0);
+  std::uint64_t step = 0;
+  std::uint64_t last_flag = 0;  // one past it
+  for (const std::vector<Offer>& call : scenario.calls) {
+    for (const Offer& offer : call) {
+      const std::uint64_t pass = offers_.size();
+      const bool training = offer.kind == wire::PassKind::kTrain;
+      const bool changes = pass > 0 && trains(pass - 1) != training;
+      other_kind_.push_back(pass == 0 ? 0 : changes ? pass : other_kind_.back());
+      steps_.push_back(training ? step++ : step);
+      batch_end_.push_back(pass + offer.parts - offer.part);
+      flags_.push_back(flags_.back() + (offer.update ? 1 : 0));
+      if (offer.update) {
+        if (last_flag > 0 && pass + 1 - last_flag < window_) spaced_ = false;
+        last_flag = pass + 1;
+      }
+      offers_.push_back(offer);
+    }
+    ends_of_calls_.push_back(offers_.size());
+  }
+  truths_.resize(scenario.stages.size());
+  for (Truth& truth : truths_) {
+    truth.version.resize(offers_.size());
+    truth.forwards.resize(offers_.size());
+    truth.answers.resize(offers_.size());
+    truth.ties.resize(offers_.size() + 1);
+    truth.adopted.resize(scenario.stages.size());
+    truth.held.resize(flags_.back() + 1);
+  }
+}
+
+const Neighbours& Judge::neighbours(int stage, std::uint64_t pass) const {
+  return trains(pass) ? options(stage).train : options(stage).evaluate;
+}
+
+std::uint64_t Judge::first_beside(std::uint64_t pass) const {
+  return std::max(pass + 1 - std::min(pass + 1, window_), other_kind_[pass]);
+}
+
+// Only of messages that were sent in order to fit.
+void Judge::taken(const Event& message) {
+  Truth& at = truth(message.to);
+  switch (message.kind) {
+    case EventKind::kForward: ++at.forwards[message.number]; break;
+    case EventKind::kBackward: ++at.answers[message.number]; break;
+    case EventKind::kTiedGradients: ++at.ties[message.number]; break;
+    default: break;
+  }
+}
+
+void Judge::begins(int stage, const Work& work) {
+  switch (work.kind) {
+    case WorkKind::kForward: forward_begins(stage, work); break;
+    case WorkKind::kBackward:
+    case WorkKind::kAnswer: backward_begins(stage, work); break;
+    case WorkKind::kUpdate: update_begins(stage, work); break;
+    case WorkKind::kAdopt:
+      if (work.number != truth(stage).adopted[static_cast<std::size_t>(work.from)] + 1) {
+        violated(Promise::kTiedWeights, "stage ", stage, " adopts values after ", work.number, " updates from stage ",
+                 work.from, " out of order");
+      }
+      break;
+  }
+}
+
+void Judge::forward_begins(int stage, const Work& work) {
+  const std::uint64_t pass = work.head.pass;
+  Truth& at = truth(stage);
+  if (pass != at.forwarded || pass >= offers_.size()) {
+    return violated(Promise::kEveryPassOnce, "stage ", stage, " begins pass ", pass, " in place of ", at.forwarded);
+  }
+  if (stage == 0) heads_.push_back(work.head);
+  check_head(stage, work.head);
+  if (at.forwards[pass] != neighbours(stage, pass).producers.size()) {
+    violated(Promise::kEveryPassOnce, "stage ", stage, " begins pass ", pass, " without all that is sent to it");
+  }
+  check_in_flight(stage, pass);
+  check_version(stage, heads_[pass]);
+}
+
+void Judge::check_head(int stage, const wire::PassHead& head) {
+  const Offer& offer = offers_[head.pass];
+  const bool as_offered = head.kind == offer.kind && head.batch == offer.batch && head.part == offer.part &&
+                          head.parts == offer.parts && head.weight == offer.weight && head.update == offer.update &&
+                          head.step == steps_[head.pass];
+  if (!as_offered) {
+    violated(Promise::kEveryPassOnce, "stage ", stage, " computes pass ", head.pass, " as another than was offered");
+  }
+}
+
+void Judge::check_in_flight(int stage, std::uint64_t pass) {
+  const Truth& at = truth(stage);
+  const bool bounded = scenario_.stages[0].schedule != Schedule::kGpipe || !trains(pass);
+  if (bounded && pass - at.backwarded >= window_) {
+    violated(Promise::kWindow, "stage ", stage, " begins pass ", pass, " while pass ", at.backwarded,
+             " is in flight, and the window is ", window_);
+  }
+  for (int other = 0; other < scenario_.count(); ++other) {
+    if (truth(other).backwarded < other_kind_[pass]) {
+      violated(Promise::kValidation, "stage ", stage, " begins pass ", pass, ", which ",
+               trains(pass) ? "trains" : "does not train", ", while stage ", other, " is not through with pass ",
+               truth(other).backwarded);
+    }
+  }
+}
+
+void Judge::check_version(int stage, const wire::PassHead& head) {
+  const Truth& at = truth(stage);
+  const std::uint64_t before = flags_[head.pass];
+  if (at.updates < head.updates || at.updates > before) {
+    violated(Promise::kUpdates, "stage ", stage, " begins pass ", head.pass, " with ", at.updates,
+             " updates, which asks for ", head.updates, " and follows ", before);
+  }
+  const Promise exactly = trains(head.pass) ? Promise::kOneVersion : Promise::kValidation;
+  const bool exact = !async_ || !trains(head.pass);
+  if (exact && at.updates != before) {
+    violated(exactly, "stage ", stage, " begins pass ", head.pass, " with ", at.updates, " updates of ", before);
+  }
+  if (async_ && at.updates < flags_[first_beside(head.pass)]) {
+    violated(Promise::kStaleness, "stage ", stage, " begins pass ", head.pass, " with ", at.updates,
+             " updates, though the pass before the window had ", flags_[first_beside(head.pass)]);
+  }
+  for (const int keeper : options(stage).tied_keepers) {
+    const std::uint64_t adopted = at.adopted[static_cast<std::size_t>(keeper)];
+    if (adopted < head.updates || adopted > before || (exact && adopted != before)) {
+      violated(Promise::kTiedWeights, "stage ", stage, " begins pass ", head.pass, " with tied weights after ", adopted,
+               " updates, which asks for ", head.updates, " and follows ", before);
+    }
+  }
+}
+
+void Judge::backward_begins(int stage, const Work& work) {
+  const std::uint64_t pass = work.head.pass;
+  Truth& at = truth(stage);
+  if (pass != at.backwarded || pass >= at.forwarded) {
+    return violated(Promise::kEveryPassOnce, "stage ", stage, " ends pass ", pass, " in place of ", at.backwarded);
+  }
+  if ((work.kind == WorkKind::kBackward) != trains(pass)) {
+    violated(Promise::kEveryPassOnce, "stage ", stage, " takes pass ", pass, " for one of another kind");
+  }
+  const std::size_t ties = !async_ && trains(pass) ? options(stage).tied_users.size() : 0;
+  if (at.answers[pass] != neighbours(stage, pass).consumers.size() || (!async_ && at.ties[pass] != ties)) {
+    violated(Promise::kAnswersComplete, "stage ", stage, " ends pass ", pass, " after ", int{at.answers[pass]},
+             " answers of ", neighbours(stage, pass).consumers.size());
+  }
+  if (!trains(pass)) return;
+  if (at.flagged != at.updates) {
+    violated(Promise::kUpdates, "stage ", stage, " computes the backward of pass ", pass,
+             " before the update that is due");
+  }
+  const std::uint64_t staleness = at.updates - at.version[pass];
+  if (!async_ && staleness != 0) {
+    violated(Promise::kOneVersion, "at stage ", stage, " pass ", pass, " is stale by ", staleness);
+  }
+  if (staleness > flags_[pass] - flags_[first_beside(pass)] || (spaced_ && staleness > 1)) {
+    violated(Promise::kStaleness, "at stage ", stage, " pass ", pass, " is stale by ", staleness);
+  }
+  if (options(stage).schedule == Schedule::kGpipe && at.forwarded < batch_end_[pass]) {
+    violated(Promise::kGpipeOrder, "stage ", stage, " computes the backward of pass ", pass, " after ", at.forwarded,
+             " forwards, and its batch has ", batch_end_[pass]);
+  }
+}
+
+void Judge::update_begins(int stage, const Work& work) {
+  const Truth& at = truth(stage);
+  if (work.number != at.updates || at.flagged != at.updates + 1) {
+    return violated(Promise::kUpdates, "stage ", stage, " makes update ", work.number, " after ", at.updates,
+                    " updates and ", at.flagged, " flagged passes");
+  }
+  if (async_ && at.ties[work.number] != options(stage).tied_users.size()) {
+    violated(Promise::kAnswersComplete, "stage ", stage, " makes update ", work.number,
+             " without all gradients of tied weights");
+  }
+}
+
+void Judge::ends(int stage, const Work& work) {
+  Truth& at = truth(stage);
+  const std::uint64_t pass = work.head.pass;
+  switch (work.kind) {
+    case WorkKind::kForward:
+      at.version[pass] = at.updates;
+      ++at.forwarded;
+      ++(trains(pass) ? at.counts.forwards : at.counts.evaluated);
+      at.counts.in_flight_most = std::max<std::size_t>(at.counts.in_flight_most, at.forwarded - at.backwarded);
+      if (trains(pass)) hold(at, at.updates);
+      break;
+    case WorkKind::kBackward: {
+      const std::uint64_t staleness = at.updates - at.version[pass];
+      at.counts.staleness_sum += staleness;
+      at.counts.staleness_most = std::max(at.counts.staleness_most, staleness);
+      stale_ += staleness > 0 ? 1 : 0;
+      ++at.counts.backwards;
+      ++at.backwarded;
+      at.flagged += offers_[pass].update ? 1 : 0;
+      release(at, at.version[pass]);
+      break;
+    }
+    case WorkKind::kAnswer: ++at.backwarded; break;
+    case WorkKind::kUpdate:
+      if (at.held[at.updates] == 0) --at.alive;
+      ++at.updates;
+      ++at.alive;
+      ++at.counts.updates;
+      break;
+    case WorkKind::kAdopt: at.adopted[static_cast<std::size_t>(work.from)] = work.number; break;
+  }
+  check_versions(stage);
+}
+
+// The newest version is alive in any case.
+void Judge::hold(Truth& at, std::uint64_t version) {
+  if (at.held[version]++ == 0 && version != at.updates) ++at.alive;
+}
+
+void Judge::release(Truth& at, std::uint64_t version) {
+  if (--at.held[version] == 0 && version != at.updates) --at.alive;
+}
+
+void Judge::check_versions(int stage) {
+  const Truth& at = truth(stage);
+  const std::uint64_t most = !async_ ? 1 : spaced_ ? 2 : at.forwarded - at.backwarded + 1;
+  if (at.alive > most || at.alive > at.forwarded - at.backwarded + 1) {
+    violated(Promise::kVersionsFreed, "stage ", stage, " keeps ", at.alive, " versions for ",
+             at.forwarded - at.backwarded, " passes in flight");
+  }
+}
+
+void Judge::call_over(int stage) {
+  Truth& at = truth(stage);
+  if (at.calls_over == ends_of_calls_.size()) {
+    return violated(Promise::kEveryPassOnce, "stage ", stage, " ends more calls than there were");
+  }
+  const std::uint64_t end = ends_of_calls_[at.calls_over++];
+  if (at.backwarded < end || (stage == 0 && at.forwarded > end)) {
+    violated(Promise::kEveryPassOnce, "stage ", stage, " ends the call of the first ", end, " passes after ",
+             at.backwarded);
+  }
+  if (at.updates < flags_[end] || at.updates != flags_[at.backwarded]) {
+    violated(Promise::kUpdates, "stage ", stage, " ends a call with ", at.updates, " updates of ",
+             flags_[at.backwarded]);
+  }
+  for (const int keeper : options(stage).tied_keepers) {
+    const std::uint64_t adopted = at.adopted[static_cast<std::size_t>(keeper)];
+    if (adopted != at.updates) {
+      violated(Promise::kTiedWeights, "stage ", stage, " ends a call with tied weights after ", adopted, " updates of ",
+               at.updates);
+    }
+  }
+  if (at.forwarded == at.backwarded && at.alive != 1) {
+    violated(Promise::kVersionsFreed, "stage ", stage, " ends a call with ", at.alive, " versions");
+  }
+}
+
+void Judge::all_done(const std::vector<const Stage*>& stages) {
+  for (int stage = 0; stage < scenario_.count(); ++stage) all_done(stage, *stages[static_cast<std::size_t>(stage)]);
+}
+
+void Judge::all_done(int stage, const Stage& machine) {
+  const Truth& at = truth(stage);
+  if (at.forwarded != offers_.size() || at.backwarded != offers_.size()) {
+    violated(Promise::kEveryPassOnce, "stage ", stage, " has computed ", at.backwarded, " passes of ", offers_.size());
+  }
+  if (at.calls_over != scenario_.calls.size()) {
+    violated(Promise::kNothingHangs, "stage ", stage, " waits for the end of call ", at.calls_over);
+  }
+  if (at.updates != flags_.back()) {
+    violated(Promise::kUpdates, "stage ", stage, " has made ", at.updates, " updates of ", flags_.back());
+  }
+  for (const int keeper : options(stage).tied_keepers) {
+    if (at.adopted[static_cast<std::size_t>(keeper)] != truth(keeper).updates) {
+      violated(Promise::kTiedWeights, "stage ", stage, " has not adopted all values of stage ", keeper);
+    }
+  }
+  if (at.alive != 1) violated(Promise::kVersionsFreed, "stage ", stage, " keeps ", at.alive, " versions at the end");
+  if (!machine.idle() || machine.updates() != at.updates || machine.passes_begun() != at.forwarded ||
+      machine.counts() != at.counts) {
+    violated(Promise::kCounts, "stage ", stage, " counts otherwise than the judge");
+  }
+}
+
+}  // namespace ravnest::pipeline::simulation

@@ -1,0 +1,101 @@
+// What stages promise each other, held against what they do.
+//
+// The judge knows the scenario and sees every work begin and end and every message that is taken. It keeps its own
+// books and asks the machines nothing until the end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ravnest/base/text.h"
+#include "ravnest/pipeline/simulation.h"
+#include "ravnest/pipeline/simulation/network.h"
+#include "ravnest/pipeline/simulation/scenario.h"
+#include "ravnest/pipeline/stage.h"
+
+namespace ravnest::pipeline::simulation {
+
+class Judge {
+ public:
+  explicit Judge(const Scenario& scenario);
+
+  void taken(const Event& message);
+  void begins(int stage, const Work& work);
+  void ends(int stage, const Work& work);
+  // The root has said Over, or a stage has taken the root's word for it and all that it waited for.
+  void call_over(int stage);
+  // A run that nothing disturbed, when nothing is under way any more.
+  void all_done(const std::vector<const Stage*>& stages);
+
+  template <class... Ts>
+  void violated(Promise promise, const Ts&... parts) {
+    if (!violation_.empty()) return;
+    promise_ = promise;
+    violation_ = text(sentence(promise), "; but ", parts...);
+  }
+  const std::string& violation() const { return violation_; }
+  Promise promise() const { return promise_; }
+
+  std::uint64_t passes() const { return truths_[0].forwarded; }
+  std::uint64_t forwarded(int stage) const { return truths_[static_cast<std::size_t>(stage)].forwarded; }
+  std::uint64_t backwarded(int stage) const { return truths_[static_cast<std::size_t>(stage)].backwarded; }
+  std::uint64_t updates(int stage) const { return truths_[static_cast<std::size_t>(stage)].updates; }
+  std::uint64_t stale() const { return stale_; }
+  // What the root says of the pass.
+  const wire::PassHead& head(std::uint64_t pass) const { return heads_[pass]; }
+
+ private:
+  // What is known of one stage.
+  struct Truth {
+    std::uint64_t forwarded = 0;  // passes of any kind
+    std::uint64_t backwarded = 0;
+    std::uint64_t flagged = 0;  // of the latter
+    std::uint64_t updates = 0;
+    std::uint64_t calls_over = 0;
+    StageCounts counts;
+    std::vector<std::uint64_t> version;  // by pass: updates at its forward
+    std::vector<std::uint8_t> forwards;  // by pass: that came
+    std::vector<std::uint8_t> answers;   // by pass: that came
+    std::vector<std::uint8_t> ties;      // by pass or update: gradients that came
+    std::vector<std::uint64_t> adopted;  // by keeper
+    std::vector<std::uint32_t> held;     // by version: passes in flight that were begun with it
+    std::uint64_t alive = 1;             // versions held, and the newest
+  };
+
+  Truth& truth(int stage) { return truths_[static_cast<std::size_t>(stage)]; }
+  const StageOptions& options(int stage) const { return scenario_.stages[static_cast<std::size_t>(stage)]; }
+  const Neighbours& neighbours(int stage, std::uint64_t pass) const;
+  bool trains(std::uint64_t pass) const { return offers_[pass].kind == wire::PassKind::kTrain; }
+  // The first pass that may still be in flight when this one begins.
+  std::uint64_t first_beside(std::uint64_t pass) const;
+
+  void forward_begins(int stage, const Work& work);
+  void check_head(int stage, const wire::PassHead& head);
+  void check_in_flight(int stage, std::uint64_t pass);
+  void check_version(int stage, const wire::PassHead& head);
+  void backward_begins(int stage, const Work& work);
+  void update_begins(int stage, const Work& work);
+  void hold(Truth& truth, std::uint64_t version);
+  void release(Truth& truth, std::uint64_t version);
+  void check_versions(int stage);
+  void all_done(int stage, const Stage& machine);
+
+  const Scenario& scenario_;
+  bool async_;
+  std::uint64_t window_;
+  bool spaced_;  // no two flagged passes fit into the window
+  std::vector<Offer> offers_;
+  std::vector<std::uint64_t> ends_of_calls_;
+  std::vector<std::uint64_t> steps_;       // by pass: passes that train before it
+  std::vector<std::uint64_t> flags_;       // by count of passes: flagged among them
+  std::vector<std::uint64_t> other_kind_;  // by pass: passes before it up to the last one of the other kind
+  std::vector<std::uint64_t> batch_end_;   // by pass: passes up to the end of its batch
+  std::vector<wire::PassHead> heads_;
+  std::vector<Truth> truths_;
+  std::uint64_t stale_ = 0;
+  std::string violation_;
+  Promise promise_ = Promise::kNothingHangs;
+};
+
+}  // namespace ravnest::pipeline::simulation

@@ -1,0 +1,143 @@
+#include "ravnest/pipeline/simulation/misfits.h"
+
+#include <algorithm>
+
+namespace ravnest::pipeline::simulation {
+namespace {
+
+using wire::PassKind;
+
+class Misfits {
+ public:
+  Misfits(Choices& choices, const Scenario& scenario, const Judge& judge, int stage, const std::vector<Event>& taken)
+      : choices_(choices),
+        options_(scenario.stages[static_cast<std::size_t>(stage)]),
+        window_(static_cast<std::uint64_t>(scenario.window())),
+        judge_(judge),
+        stage_(stage),
+        taken_(taken) {}
+
+  std::optional<Event> draw() {
+    switch (choices_.pick(10)) {
+      case 0:
+      case 1: return repeated();
+      case 2: return forward(foreign(options_.train.producers), judge_.forwarded(stage_));
+      case 3: return beyond_the_window();
+      case 4: return of_no_batch();
+      case 5: return contradicting();
+      case 6: return backward(one_of(options_.train.consumers), judge_.forwarded(stage_) + choices_.pick(2));
+      case 7: return backward(foreign_to_both(), judge_.backwarded(stage_));
+      case 8: return tied_gradients();
+      case 9: return tied_values();
+      default: return over();
+    }
+  }
+
+ private:
+  bool gpipe() const { return options_.schedule == Schedule::kGpipe; }
+
+  std::optional<int> one_of(const std::vector<int>& stages) {
+    if (stages.empty()) return std::nullopt;
+    return stages[choices_.pick(stages.size() - 1)];
+  }
+  // A stage, or a number that is none, that is not among these.
+  std::optional<int> foreign(const std::vector<int>& known) {
+    const int stage = choices_.pick_int(options_.count);
+    if (std::ranges::find(known, stage) != known.end()) return std::nullopt;
+    return stage;
+  }
+  std::optional<int> foreign_to_both() {
+    const std::optional<int> stage = foreign(options_.train.consumers);
+    const std::vector<int>& others = options_.evaluate.consumers;
+    return stage && std::ranges::find(others, *stage) == others.end() ? stage : std::nullopt;
+  }
+
+  std::optional<Event> message(EventKind kind, std::optional<int> from, std::uint64_t number) const {
+    if (!from) return std::nullopt;
+    return Event{.kind = kind, .to = stage_, .from = *from, .number = number, .head = {}};
+  }
+  std::optional<Event> forward(std::optional<int> from, std::uint64_t pass) const {
+    std::optional<Event> made = message(EventKind::kForward, from, pass);
+    if (made) made->head.pass = pass;
+    return made;
+  }
+  std::optional<Event> backward(std::optional<int> from, std::uint64_t pass) const {
+    return message(EventKind::kBackward, from, pass);
+  }
+
+  // A call without passes is over as the one before it was, so Over may come twice.
+  std::optional<Event> repeated() {
+    if (taken_.empty()) return std::nullopt;
+    const Event& event = taken_[choices_.pick(taken_.size() - 1)];
+    if (event.kind > EventKind::kTiedValues) return std::nullopt;
+    return event;
+  }
+
+  std::optional<Event> beyond_the_window() {
+    if (gpipe()) return std::nullopt;
+    return forward(one_of(options_.train.producers), judge_.backwarded(stage_) + window_ + choices_.pick(3));
+  }
+
+  std::optional<Event> of_no_batch() {
+    std::optional<Event> made = forward(one_of(options_.train.producers), judge_.forwarded(stage_));
+    if (!made) return std::nullopt;
+    made->head.parts = static_cast<std::uint32_t>(choices_.pick(2));
+    made->head.part = made->head.parts + static_cast<std::uint32_t>(choices_.pick(1));
+    return made;
+  }
+
+  // Of a pass that another producer has spoken of already.
+  std::optional<Event> contradicting() {
+    for (const Event& event : taken_) {
+      if (event.kind != EventKind::kForward || event.number < judge_.forwarded(stage_)) continue;
+      const bool training = event.head.kind == PassKind::kTrain;
+      std::optional<Event> made = forward(one_of((training ? options_.train : options_.evaluate).producers), 0);
+      made->head = event.head;
+      made->head.batch += 1 + choices_.pick(3);
+      return made;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Event> tied_gradients() {
+    const bool by_pass = options_.schedule != Schedule::kAsync;
+    const std::uint64_t next = by_pass ? judge_.backwarded(stage_) : judge_.updates(stage_);
+    if (choices_.pick(1) == 0) return message(EventKind::kTiedGradients, foreign(options_.tied_users), next);
+    const bool before = next > 0 && choices_.pick(1) == 0;
+    if (!before && gpipe()) return std::nullopt;
+    return message(EventKind::kTiedGradients, one_of(options_.tied_users),
+                   before ? choices_.pick(next - 1) : next + window_ + choices_.pick(2));
+  }
+
+  std::optional<Event> tied_values() {
+    if (choices_.pick(1) == 0) return message(EventKind::kTiedValues, foreign(options_.tied_keepers), 1);
+    // More than the next ones, or values that have come.
+    std::uint64_t last = 0;
+    const std::optional<int> keeper = one_of(options_.tied_keepers);
+    for (const Event& event : taken_) {
+      if (event.kind == EventKind::kTiedValues && event.from == keeper) last = event.number;
+    }
+    return message(EventKind::kTiedValues, keeper, choices_.pick(1) == 0 ? last + 2 : last);
+  }
+
+  std::optional<Event> over() {
+    const std::uint64_t more = stage_ == 0 ? 0 : 1 + choices_.pick(2);
+    return message(EventKind::kOver, 0, judge_.backwarded(stage_) + more);
+  }
+
+  Choices& choices_;
+  const StageOptions& options_;
+  std::uint64_t window_;
+  const Judge& judge_;
+  int stage_;
+  const std::vector<Event>& taken_;
+};
+
+}  // namespace
+
+std::optional<Event> draw_misfit(Choices& choices, const Scenario& scenario, const Judge& judge, int stage,
+                                 const std::vector<Event>& taken) {
+  return Misfits(choices, scenario, judge, stage, taken).draw();
+}
+
+}  // namespace ravnest::pipeline::simulation

@@ -1,0 +1,88 @@
+// Simulated time, and a network that keeps exactly what transport/endpoint.h promises.
+//
+// Messages of one lane from one stage to another come once and in the order of sending, after a delay that is drawn
+// for each. Where two stages are parted, what is under way between them is gone, and so is all that is sent later.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "ravnest/pipeline/simulation/scenario.h"
+#include "ravnest/wire/message.h"
+
+namespace ravnest::pipeline::simulation {
+
+enum class Lane : std::uint8_t { kUrgent, kHigh, kNormal };
+
+enum class EventKind : std::uint8_t {
+  // Messages.
+  kForward,
+  kBackward,
+  kTiedGradients,
+  kTiedValues,
+  kReport,
+  kOver,
+  kFailed,
+  // What the transport says of another stage.
+  kLost,
+  kLeft,
+  // What a stage's driver waits for.
+  kWorked,
+  kResumed,
+  kSettled,
+};
+constexpr bool is_message(EventKind kind) { return kind <= EventKind::kFailed; }
+
+struct Event {
+  EventKind kind = EventKind::kForward;
+  int to = 0;
+  int from = 0;
+  std::uint64_t number = 0;  // a pass, an update, a count of passes; kFailed: which of the reasons told in this run
+  wire::PassHead head;       // kForward
+};
+
+class Network {
+ public:
+  Network(const Scenario& scenario, Choices& choices);
+
+  Time now() const { return now_; }
+  void send(const Event& message, Lane lane);
+  // Tells a stage something that does not travel, after a while.
+  void after(Time delay, const Event& event);
+  // `from` closes its endpoint in good order: `to` hears of it after all messages.
+  void leave(int from, int to);
+  void part(int one, int other);
+  bool parted(int one, int other) const { return parted_[pair(one, other)]; }
+
+  // The next thing to happen, at the time at which it does.
+  std::optional<Event> next();
+
+ private:
+  static constexpr std::size_t kLanes = 3;
+  struct Due {
+    Time at = 0;
+    std::uint64_t order = 0;
+    std::uint32_t slot = 0;
+    bool operator<(const Due& other) const { return at != other.at ? at > other.at : order > other.order; }
+  };
+
+  std::size_t pair(int from, int to) const { return static_cast<std::size_t>(from * count_ + to); }
+  Time draw_delay();
+  void put(Time at, const Event& event);
+
+  const Scenario& scenario_;
+  Choices& choices_;
+  int count_;
+  Time now_ = 0;
+  std::uint64_t order_ = 0;
+  std::vector<Time> last_;  // arrival, by pair and lane
+  std::vector<bool> parted_;
+  std::vector<Event> slots_;
+  std::vector<std::uint32_t> free_;
+  std::priority_queue<Due> due_;
+};
+
+}  // namespace ravnest::pipeline::simulation

@@ -1,0 +1,133 @@
+// What stage.h and ending.h promise, in drawn clusters; `ravnest simulate --protocol pipeline` runs the same for as
+// long as one likes.
+#include "ravnest/pipeline/simulation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace ravnest::pipeline {
+namespace {
+
+using testing::HasSubstr;
+
+// In several tests, so that they run side by side.
+class PipelineSimulation : public testing::TestWithParam<int> {};
+
+TEST_P(PipelineSimulation, PromisesAreKept) {
+  constexpr std::uint64_t kSeeds = 5000;
+  SimulationOutcome total;
+  for (std::uint64_t i = 0; i < kSeeds; ++i) {
+    const std::uint64_t seed = static_cast<std::uint64_t>(GetParam()) * kSeeds + i;
+    const SimulationOutcome outcome = simulate(seed);
+    ASSERT_EQ(outcome.violation, "") << "seed " << seed;
+    total.passes += outcome.passes;
+    total.misfits += outcome.misfits;
+    total.faults += outcome.faults;
+    total.failures += outcome.failures;
+    total.agreements += outcome.agreements;
+    total.stale += outcome.stale;
+  }
+  // A simulation in which nothing happens proves nothing.
+  EXPECT_GT(total.passes, 5 * kSeeds);
+  EXPECT_GT(total.misfits, kSeeds);
+  EXPECT_GT(total.faults, kSeeds / 10);
+  EXPECT_GT(total.failures, kSeeds / 2);
+  EXPECT_GT(total.agreements, kSeeds / 20);
+  EXPECT_GT(total.stale, kSeeds);
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, PipelineSimulation, testing::Range(0, 4));
+
+std::vector<std::string> story(std::uint64_t seed) {
+  std::vector<std::string> lines;
+  simulate(seed, [&](const std::string& line) { lines.push_back(line); });
+  return lines;
+}
+
+TEST(PipelineSimulationItself, GivesTheSameEventsForTheSameSeed) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    EXPECT_EQ(simulate(seed).digest, simulate(seed).digest);
+    EXPECT_EQ(story(seed), story(seed));
+    EXPECT_NE(simulate(seed).digest, simulate(seed + 1000).digest);
+  }
+}
+
+TEST(PipelineSimulationItself, TellingChangesNothing) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    EXPECT_EQ(simulate(seed, [](const std::string&) {}).digest, simulate(seed).digest);
+  }
+}
+
+TEST(PipelineSimulationItself, NoChoicesAreTheSimplestRun) {
+  const SimulationOutcome outcome = replay({});
+  EXPECT_EQ(outcome.violation, "");
+  EXPECT_EQ(outcome.stages, 2);
+  EXPECT_EQ(outcome.passes, 1U);
+}
+
+// The first seed at which the judge finds what a driver does wrong.
+SimulationOutcome found(Sabotage sabotage) {
+  for (std::uint64_t seed = 0; seed < 5000; ++seed) {
+    SimulationOutcome outcome = simulate(seed, {}, sabotage);
+    if (!outcome.violation.empty()) return outcome;
+  }
+  return {};
+}
+
+TEST(Sabotage, AnAnswerThatComesTwiceIsFound) {
+  EXPECT_THAT(found(Sabotage::kAnswersTwice).violation, HasSubstr("answer to pass"));
+}
+
+TEST(Sabotage, AForwardThatNeverComesIsFoundAsAStandstill) {
+  EXPECT_EQ(found(Sabotage::kForgetsAForward).promise, Promise::kNothingHangs);
+  EXPECT_THAT(found(Sabotage::kForgetsAForward).violation, HasSubstr("waits, after"));
+}
+
+TEST(Sabotage, AGateThatIsLeftOpenIsFound) {
+  EXPECT_THAT(found(Sabotage::kIgnoresUpdates).violation, HasSubstr("stage 1 begins pass"));
+}
+
+TEST(Sabotage, AWindowThatIsTooWideIsFound) { EXPECT_EQ(found(Sabotage::kWidensTheWindow).promise, Promise::kWindow); }
+
+TEST(Sabotage, AFailureThatIsKeptQuietIsFound) {
+  EXPECT_EQ(found(Sabotage::kHidesItsFailure).promise, Promise::kFailureTold);
+}
+
+TEST(Sabotage, StagesThatEndWithoutHearingTheOthersAreFound) {
+  EXPECT_EQ(found(Sabotage::kDoesNotWait).promise, Promise::kOneReason);
+}
+
+TEST(Shrinking, FindsAShortRunThatBreaksTheSamePromise) {
+  for (const Sabotage sabotage : {Sabotage::kAnswersTwice, Sabotage::kForgetsAForward, Sabotage::kIgnoresUpdates,
+                                  Sabotage::kHidesItsFailure, Sabotage::kDoesNotWait}) {
+    const SimulationOutcome broken = found(sabotage);
+    const SimulationOutcome shrunk = shrink(broken, sabotage);
+    EXPECT_EQ(shrunk.promise, broken.promise);
+    EXPECT_LE(shrunk.stages, 3) << shrunk.violation;
+    EXPECT_LE(shrunk.passes, 4U) << shrunk.violation;
+    EXPECT_LT(shrunk.choices.size(), 80U) << shrunk.violation;
+    EXPECT_EQ(replay(shrunk.choices, {}, sabotage).violation, shrunk.violation);
+  }
+}
+
+TEST(Shrinking, TellsTheShortRunEventByEvent) {
+  const SimulationOutcome shrunk = shrink(found(Sabotage::kAnswersTwice), Sabotage::kAnswersTwice);
+  std::string told;
+  replay(
+      shrunk.choices, [&](const std::string& line) { told += line + "\n"; }, Sabotage::kAnswersTwice);
+  EXPECT_THAT(told, HasSubstr("2 stages, async"));
+  EXPECT_THAT(told, HasSubstr("stage 0 begins the forward of pass 0"));
+  EXPECT_THAT(told, HasSubstr("stage 0 hears an answer to pass 0 from stage 1"));
+  EXPECT_THAT(told, HasSubstr("BROKEN: a message that fits is taken; but stage 0 says: an answer to pass 0"));
+}
+
+TEST(Shrinking, EndsAfterAsManyRunsAsItIsGiven) {
+  const SimulationOutcome broken = found(Sabotage::kForgetsAForward);
+  EXPECT_EQ(shrink(broken, Sabotage::kForgetsAForward, 0).choices, broken.choices);
+}
+
+}  // namespace
+}  // namespace ravnest::pipeline
