@@ -14,6 +14,7 @@
 #include "ravnest/base/file.h"
 #include "ravnest/plan/explain.h"
 #include "ravnest/plan/svg.h"
+#include "ravnest/wire/codec.h"
 
 namespace ravnest::cli {
 namespace {
@@ -21,6 +22,7 @@ namespace {
 struct Options {
   PlanRequest request;
   std::string balance;
+  std::string compression = "none";
   std::filesystem::path svg;
   bool quiet = false;
   bool dry_run = false;
@@ -28,6 +30,7 @@ struct Options {
 
 void run_plan(Options options) {
   if (!options.balance.empty()) options.request.form.balance = require(plan::parse_balance(options.balance));
+  options.request.form.training.sent_share = wire::encoded_share(require(wire::parse_codec(options.compression)));
   options.request.write = !options.dry_run;
   const Interruptible search("planning");
   options.request.form.progress = [&](double share) { return search.report(share); };
@@ -72,6 +75,10 @@ void add_plan(CLI::App& app) {
   command->add_option("--average-every", form.training.updates_per_round, "Updates between two averagings of clusters")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--compression", options->compression,
+                   "Of what nodes send each other: none, fp16, bf16, int8, int4 or topk:SHARE")
+      ->capture_default_str();
   command->add_option("--svg", options->svg, "Draw the clusters, stages and rings into this file");
   command->add_flag("--dry-run", options->dry_run, "Only show the plan; node_data stays as it is");
   command->add_flag("--quiet", options->quiet, "Leave out the block of every node");

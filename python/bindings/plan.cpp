@@ -8,6 +8,7 @@
 #include "ravnest/plan/explain.h"
 #include "ravnest/plan/files/write.h"
 #include "ravnest/plan/svg.h"
+#include "ravnest/wire/codec.h"
 
 namespace py = pybind11;
 
@@ -23,6 +24,7 @@ struct Request {
   std::uint64_t seed = 0;
   double optimizer_state = 2;
   int average_every = 100;
+  std::string compression = "none";
   std::string node_data;
   std::string pool_file;
   bool write = true;
@@ -46,6 +48,7 @@ plan::ClusterizeOptions options_of(const Request& request) {
   options.form.seed = request.seed;
   options.form.training.optimizer_state = request.optimizer_state;
   options.form.training.updates_per_round = request.average_every;
+  options.form.training.sent_share = wire::encoded_share(planned(wire::parse_codec(request.compression)));
   options.node_data = request.node_data;
   options.pool_file = request.pool_file;
   options.write = request.write;
@@ -135,6 +138,7 @@ py::list clusters_of(const Plan& plan) {
     cluster["samples_per_s"] = plan.clusters[c].samples_per_s;
     cluster["period_s"] = plan.clusters[c].period_s;
     cluster["slowest_stage"] = plan.clusters[c].slowest_stage;
+    cluster["window"] = plan.clusters[c].window;
     cluster["limit"] = plan::limit_sentence(plan, static_cast<int>(c));
     clusters.append(cluster);
   }
@@ -163,15 +167,15 @@ void bind_plan(py::module_& module) {
   module.def(
       "clusterize",
       [](const Engine& engine, const std::optional<py::list>& inputs, std::optional<std::string> balance,
-         int min_cluster_size, std::uint64_t seed, double optimizer_state, int average_every, std::string node_data,
-         std::string pool_file, bool write) {
+         int min_cluster_size, std::uint64_t seed, double optimizer_state, int average_every, std::string compression,
+         std::string node_data, std::string pool_file, bool write) {
         return clusterize(engine, inputs,
                           {std::move(balance), min_cluster_size, seed, optimizer_state, average_every,
-                           std::move(node_data), std::move(pool_file), write});
+                           std::move(compression), std::move(node_data), std::move(pool_file), write});
       },
       py::arg("model"), py::arg("inputs"), py::kw_only(), py::arg("balance"), py::arg("min_cluster_size"),
-      py::arg("seed"), py::arg("optimizer_state"), py::arg("average_every"), py::arg("node_data"), py::arg("pool_file"),
-      py::arg("write") = true);
+      py::arg("seed"), py::arg("optimizer_state"), py::arg("average_every"), py::arg("compression"),
+      py::arg("node_data"), py::arg("pool_file"), py::arg("write") = true);
 }
 
 }  // namespace ravnest::python

@@ -23,6 +23,7 @@ def clusterize(
     min_cluster_size: int = 2,
     optimizer_state: float = 2.0,
     average_every: int = 100,
+    compression: bool | str = False,
     node_data: str = "node_data",
     pool: str | None = None,
     seed: int | None = None,
@@ -39,7 +40,8 @@ def clusterize(
     node's RAM) or "memory" (the fullest node as empty as possible); by default "time" where every node's compute is
     known, else "params". A cluster has at least `min_cluster_size` nodes. `optimizer_state` is the number of bytes that
     the optimizer keeps per byte of weights (2 for Adam, 1 for momentum, 0 for plain SGD), `average_every` the updates
-    between two averagings of the clusters. `pass_data=True` measures the model's memory by a real pass over the example
+    between two averagings of the clusters, `compression` what the nodes will be given (False, True for "fp16", "bf16",
+    "int8", "int4" or "topk:0.01"). `pass_data=True` measures the model's memory by a real pass over the example
     instead of reckoning it from shapes. The search for clusters is seeded by `set_seed`, or by `seed`.
 
     Prints the model's memory and each node's part, and returns the Plan. ValueError where the pool file is wrong or
@@ -66,6 +68,7 @@ def clusterize(
                 seed=(current_seed() if seed is None else seed) % 2**63,
                 optimizer_state=optimizer_state,
                 average_every=average_every,
+                compression={False: "none", True: "fp16"}.get(compression, compression),
                 node_data=node_data,
                 pool_file=pool_file,
             )
@@ -112,6 +115,7 @@ class PlannedCluster:
     nodes: tuple[PlannedNode, ...]
     samples_per_s: float
     period_s: float
+    window: int
     slowest: PlannedNode
     limit: str
 
@@ -162,5 +166,5 @@ class Plan:
 def _cluster(facts: dict) -> PlannedCluster:
     nodes = tuple(PlannedNode(**stage) for stage in facts["stages"])
     return PlannedCluster(
-        nodes, facts["samples_per_s"], facts["period_s"], nodes[facts["slowest_stage"]], facts["limit"]
+        nodes, facts["samples_per_s"], facts["period_s"], facts["window"], nodes[facts["slowest_stage"]], facts["limit"]
     )

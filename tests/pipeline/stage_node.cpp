@@ -2,6 +2,7 @@
 //
 //   stage_node identities FOLDER       makes FOLDER/stage_K for each stage, with its identity
 //   stage_node run FOLDER STAGE        runs that stage until the run is over, and prints one line of JSON
+//   stage_node alone FOLDER            the seconds that each stage computes per pass, with no one else around
 //
 // FOLDER holds run.json (see `Run`), stage_K.pt2 for each stage, and the data as raw float32: inputs.bin and
 // targets.bin, or targets as int64 class indices. Batch b is rows b * batch and on, from the start again at the end.
@@ -336,17 +337,65 @@ int run_stage(const std::filesystem::path& folder, std::size_t stage) {
   return outcome.ok() ? 0 : 1;
 }
 
+// Forward, backward and update of a pass, by nobody but this stage: it gets its own outputs back as gradients.
+double seconds_per_pass(pipeline::ModelWorker& worker, const std::vector<wire::Forward>& parts, int passes) {
+  const TimePoint start = std::chrono::steady_clock::now();
+  for (int i = 0; i < passes; ++i) {
+    wire::PassHead head = parts.front().head;
+    head.pass = head.step = static_cast<std::uint64_t>(i);
+    std::vector<wire::Backward> answers;
+    for (pipeline::Outgoing& outgoing : require(worker.forward(head, parts))) {
+      if (const auto* forward = std::get_if<wire::Forward>(&outgoing.message))
+        answers.push_back({head.pass, static_cast<std::uint32_t>(outgoing.stage), forward->tensors});
+    }
+    require(worker.backward(head, std::move(answers), {}));
+    require(worker.update(static_cast<std::uint64_t>(i), {}));
+  }
+  return seconds_since(start) / passes;
+}
+
+int time_alone(const std::filesystem::path& folder) {
+  at::set_num_threads(1);
+  const Run run = read_run(folder);
+  const at::Tensor inputs = read_data(folder / "inputs.bin", run.input_shape, at::kFloat);
+  const at::ScalarType type = run.classes ? at::kLong : at::kFloat;
+  const at::Tensor targets = read_data(folder / "targets.bin", run.target_shape, type);
+  const wire::PassHead head{.parts = run.microbatches, .weight = 1.0 / run.microbatches, .update = true};
+  std::map<std::size_t, std::vector<wire::Forward>> parts;
+  const at::Tensor first = rows(inputs, run, 0, 0, run.microbatches);
+  parts[0].push_back({head, 0, {}, {{0, false, pipeline::to_wire(first, {}, true)}}});
+  json seconds = json::array();
+  for (std::size_t stage = 0; stage < run.addresses.size(); ++stage) {
+    const graph::Engine engine = require(graph::Engine::load(folder / text("stage_", stage, ".pt2")));
+    pipeline::ModelWorkerOptions options;
+    options.seed = run.seed;
+    options.codec = require(wire::parse_codec(run.codec));
+    options.criterion = criterion_of(run, targets);
+    pipeline::ModelWorker worker(engine, require(optim::make_optimizer(run.optimizer, run.optimizer_options)), options);
+    for (pipeline::Outgoing& outgoing : require(worker.forward(head, parts[stage]))) {
+      if (auto* forward = std::get_if<wire::Forward>(&outgoing.message))
+        parts[static_cast<std::size_t>(outgoing.stage)].push_back(std::move(*forward));
+    }
+    const int passes = static_cast<int>(run.steps);
+    seconds_per_pass(worker, parts[stage], std::max(passes / 10, 2));
+    seconds.push_back(seconds_per_pass(worker, parts[stage], passes));
+  }
+  std::cout << json{{"seconds", seconds}}.dump() << std::endl;
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     if (arguments.size() == 2 && arguments[0] == "identities") return make_identities(arguments[1]);
+    if (arguments.size() == 2 && arguments[0] == "alone") return time_alone(arguments[1]);
     if (arguments.size() == 3 && arguments[0] == "run") return run_stage(arguments[1], std::stoul(arguments[2]));
   } catch (const std::exception& error) {
     std::cout << json{{"failure", error.what()}}.dump() << std::endl;
     return 2;
   }
-  std::cerr << "usage: stage_node identities FOLDER | stage_node run FOLDER STAGE\n";
+  std::cerr << "usage: stage_node identities FOLDER | run FOLDER STAGE | alone FOLDER\n";
   return 2;
 }

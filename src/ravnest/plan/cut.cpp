@@ -153,7 +153,8 @@ class ByTime {
       if (so_far + compute_s >= enough) return so_far + compute_s;
       const double busy = busy_s(segments_, begin, end, machines_[stage], stage, stages_, options_, kImpossible);
       if (busy > allowed) return kImpossible;
-      const double hop = stage == 0 ? 0 : hop_s(segments_.load(begin, end), machines_[stage - 1], machines_[stage]);
+      const double hop =
+          stage == 0 ? 0 : hop_s(segments_.load(begin, end), machines_[stage - 1], machines_[stage], options_);
       return so_far + compute_s + hop;
     });
   }

@@ -8,6 +8,8 @@
 namespace ravnest::plan {
 namespace {
 
+std::string passes(int number) { return text(number, number == 1 ? " pass" : " passes"); }
+
 std::string count(std::size_t number, std::string_view one) { return text(number, " ", one, number == 1 ? "" : "s"); }
 
 double ram_bytes(const Plan& plan, int node) { return plan.pool.nodes[node].ram_gb * 1e9; }
@@ -94,8 +96,7 @@ std::string limit_sentence(const Plan& plan, int c) {
                   "); compression, or more bandwidth there, would help");
     case Limit::kRoundTrip:
       return text("a batch takes ", duration(cluster.round_trip_s), " to the leaf and back, with ",
-                  cluster.stages.size(), cluster.stages.size() == 1 ? " pass" : " passes", " in flight; ",
-                  "links with less latency or more bandwidth would help");
+                  passes(cluster.window), " in flight; ", "links with less latency or more bandwidth would help");
   }
   return "";
 }
@@ -108,8 +109,9 @@ std::string explain(const Plan& plan) {
                  ", cut by ", name(plan.balance), ", batches of ", plan.batch, ".\n");
   for (std::size_t c = 0; c < plan.clusters.size(); ++c) {
     const PlannedCluster& cluster = plan.clusters[c];
-    result += text("\nCluster ", c, ": ", quantity(cluster.samples_per_s, ""), " samples/s, ",
-                   duration(cluster.period_s), " per batch\n", cluster_table(plan, static_cast<int>(c)));
+    result +=
+        text("\nCluster ", c, ": ", quantity(cluster.samples_per_s, ""), " samples/s, ", duration(cluster.period_s),
+             " per batch, ", passes(cluster.window), " in flight\n", cluster_table(plan, static_cast<int>(c)));
     result += text("limited: ", limit_sentence(plan, static_cast<int>(c)), "\n");
   }
   result += text("\nMemory\n", memory_table(plan));

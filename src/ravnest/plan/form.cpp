@@ -236,6 +236,8 @@ Result<Formation> form_clusters(const ModelCosts& costs, const Pool& pool, const
   if (pool.nodes.empty()) return invalid("the pool has no nodes");
   if (options.training.updates_per_round < 1)
     return invalid("there must be at least 1 update between two averagings, not ", options.training.updates_per_round);
+  if (!(options.training.sent_share > 0))
+    return invalid("what stages send cannot take ", options.training.sent_share, " bytes per byte");
   if (!(options.training.optimizer_state >= 0))
     return invalid("the optimizer's state cannot be ", options.training.optimizer_state, " bytes per byte of weights");
   if (costs.operators.empty()) return invalid("the model has no operators: there is nothing to train");

@@ -2,8 +2,8 @@
 
 namespace ravnest::plan {
 
-StageMemory stage_memory(const StageLoad& load, int stage, int stages, const TrainingOptions& options) {
-  const int passes = passes_in_flight(stage, stages);
+StageMemory stage_memory(const StageLoad& load, int stage, int window, const TrainingOptions& options) {
+  const int passes = passes_in_flight(stage, window);
   StageMemory memory;
   memory.weights = load.stored_bytes;
   memory.gradients = load.trainable_bytes;

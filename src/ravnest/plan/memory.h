@@ -15,6 +15,8 @@ struct TrainingOptions {
   int updates_per_round = 100;
   // How many clusters average with each other, as far as that is known when a model is cut for one of them.
   int clusters = 1;
+  // Bytes on the wire per byte of what stages send each other: below 1 where that is compressed.
+  double sent_share = 1;
 };
 
 struct StageMemory {
@@ -28,10 +30,11 @@ struct StageMemory {
   bool operator==(const StageMemory&) const = default;
 };
 
-// As many passes are in flight as the cluster has stages; at stage s all but s of them wait for their backward, each
-// with the version of the weights that its forward used.
-constexpr int passes_in_flight(int stage, int stages) { return stages - stage; }
+// Of the passes that a cluster has in flight, its window, at stage s all but s wait for their backward, each with the
+// version of the weights that its forward used.
+constexpr int passes_in_flight(int stage, int window) { return window - stage; }
 
-StageMemory stage_memory(const StageLoad& load, int stage, int stages, const TrainingOptions& options);
+// The window is that of the cluster: at least as many passes as it has stages.
+StageMemory stage_memory(const StageLoad& load, int stage, int window, const TrainingOptions& options);
 
 }  // namespace ravnest::plan

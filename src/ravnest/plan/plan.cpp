@@ -60,11 +60,13 @@ class Completion {
     const std::vector<StageLoad> loads = stage_loads(costs_, formed.cutting.cuts);
     std::vector<Machine> machines;
     for (const int node : formed.nodes) machines.push_back(machines_[node]);
-    ClusterPrediction prediction = predict_cluster(loads, machines, costs_.batch, plan_.training);
+    const int window = window_for(loads, machines, plan_.training);
+    ClusterPrediction prediction = predict_cluster(loads, machines, costs_.batch, plan_.training, window);
     PlannedCluster& cluster = plan_.clusters.emplace_back();
     cluster.round_trip_s = prediction.round_trip_s;
     cluster.period_s = prediction.period_s;
     cluster.samples_per_s = prediction.samples_per_s;
+    cluster.window = window;
     cluster.slowest_stage = prediction.slowest_stage;
     cluster.limit = prediction.limit;
     for (int s = 0; s < stages; ++s) {
@@ -77,7 +79,7 @@ class Completion {
       for (int p = stage.begin; p < stage.end && stage.module.empty(); ++p) stage.module = costs_.operators[p].module;
       stage.parameters = owned_parameters(costs_, stage.begin, stage.end);
       stage.trainable = owned_trainable(costs_, stage.begin, stage.end);
-      stage.memory = stage_memory(loads[s], s, stages, plan_.training);
+      stage.memory = stage_memory(loads[s], s, window, plan_.training);
       stage.prediction = prediction.stages[s];
     }
     return prediction;

@@ -53,6 +53,7 @@ struct PlannedCluster {
   double round_trip_s = 0;
   double period_s = 0;
   double samples_per_s = 0;
+  int window = 1;  // passes in flight
   int slowest_stage = 0;
   Limit limit = Limit::kCompute;
 };

@@ -79,6 +79,7 @@ class Decoder {
     plan_.operators = small(root_["operators"]);
     plan_.training.optimizer_state = root_["optimizer_state"].number();
     plan_.training.updates_per_round = small(root_["updates_per_round"]);
+    plan_.training.sent_share = root_["sent_share"].number();
     plan_.samples_per_s = root_["samples_per_s"].number();
     const Result<Balance> balance = parse_balance(root_["balance"].string());
     if (!balance.ok()) root_["balance"].fail(balance.status().message());
@@ -113,6 +114,7 @@ class Decoder {
     cluster.round_trip_s = field["round_trip_s"].number();
     cluster.period_s = field["period_s"].number();
     cluster.samples_per_s = field["samples_per_s"].number();
+    cluster.window = small(field["window"]);
     cluster.slowest_stage = small(field["slowest_stage"]);
     cluster.limit = limit(field["limit"]);
     field["stages"].for_each([&](const Field& each) {
@@ -189,14 +191,13 @@ std::string encode_plan(const Plan& plan) {
             {"operators", plan.operators},
             {"optimizer_state", plan.training.optimizer_state},
             {"updates_per_round", plan.training.updates_per_round},
+            {"sent_share", plan.training.sent_share},
             {"samples_per_s", plan.samples_per_s}};
   json["clusters"] = Json::array();
   for (const PlannedCluster& cluster : plan.clusters) {
-    Json made{{"round_trip_s", cluster.round_trip_s},
-              {"period_s", cluster.period_s},
-              {"samples_per_s", cluster.samples_per_s},
-              {"slowest_stage", cluster.slowest_stage},
-              {"limit", name(cluster.limit)}};
+    Json made{{"round_trip_s", cluster.round_trip_s},   {"period_s", cluster.period_s},
+              {"samples_per_s", cluster.samples_per_s}, {"window", cluster.window},
+              {"slowest_stage", cluster.slowest_stage}, {"limit", name(cluster.limit)}};
     made["stages"] = Json::array();
     const int stages = static_cast<int>(cluster.stages.size());
     for (int s = 0; s < stages; ++s) made["stages"].push_back(encode(cluster.stages[s], role(s, stages)));

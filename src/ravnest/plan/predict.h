@@ -42,22 +42,30 @@ struct ClusterPrediction {
   double round_trip_s = 0;  // of one batch, from the root to the leaf and back
   double period_s = 0;      // between two batches
   double samples_per_s = 0;
+  int window = 1;  // passes in flight
   int slowest_stage = 0;
   Limit limit = Limit::kCompute;  // of the slowest stage; kRoundTrip where the window is the limit
 };
 
-// `machines[s]` runs stage s.
+// `machines[s]` runs stage s; `window` passes are in flight, 0: as many as there are stages.
 ClusterPrediction predict_cluster(std::span<const StageLoad> loads, std::span<const Machine> machines,
-                                  std::int64_t batch, const TrainingOptions& options);
+                                  std::int64_t batch, const TrainingOptions& options, int window = 0);
+
+// As many passes in flight as keep the slowest stage busy while a batch is on its way there and back, as far as every
+// machine has the memory. Not less than there are stages, and not more than kMostPassesPerStage times as many: each
+// makes weights older.
+int window_for(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options);
+inline constexpr int kMostPassesPerStage = 8;
 
 // Every cluster goes as fast as the slowest, which the others wait for when they average.
 double pool_samples_per_s(std::span<const ClusterPrediction> clusters);
 
-// The time between two batches alone, for those who score thousands of candidates: predict_cluster(...).period_s.
+// The time between two batches alone, with as many passes in flight as stages, for those who score thousands of
+// candidates: predict_cluster(...).period_s.
 double period_s(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options);
 
 // The hop of a batch between a stage and the one before it, there and back.
-double hop_s(const StageLoad& load, const Machine& before, const Machine& here);
+double hop_s(const StageLoad& load, const Machine& before, const Machine& here, const TrainingOptions& options);
 
 // Bytes that averaging moves each way over a node's link, per batch: a reduce-scatter and an all-gather, each of
 // (n-1)/n of what the node owns.

@@ -51,6 +51,43 @@ TEST(Predict, LatencyIsHiddenUpToThePassesInFlight) {
   EXPECT_EQ(predict_cluster(loads, machines, 1, {}).limit, Limit::kRoundTrip);
 }
 
+TEST(Predict, AWiderWindowHidesMoreLatency) {
+  std::vector<Machine> machines(2, kMachine);
+  for (Machine& machine : machines) machine.latency_s = 2;
+  const std::vector<StageLoad> loads = {load(1e9, 0, 0), load(1e9, 0, 0)};
+  EXPECT_EQ(window_for(loads, machines, {}), 7);  // 1 + 1 + 2 * 2 seconds of way, and one to spare
+  const ClusterPrediction made = predict_cluster(loads, machines, 1, {}, 7);
+  EXPECT_DOUBLE_EQ(made.period_s, 1);
+  EXPECT_EQ(made.window, 7);
+  EXPECT_EQ(made.stages[0].staleness, 6);
+  EXPECT_EQ(made.stages[1].versions, 6);
+}
+
+TEST(Predict, TheWindowIsTheNumberOfStagesWhereThatIsEnough) {
+  const std::vector<StageLoad> loads = {load(1e9, 0, 0), load(1e9, 0, 0), load(1e9, 0, 0)};
+  EXPECT_EQ(window_for(loads, std::vector<Machine>(3, kMachine), {}), 3);
+}
+
+TEST(Predict, TheWindowEndsWhereTheMemoryDoes) {
+  std::vector<Machine> machines(2, kMachine);
+  for (Machine& machine : machines) machine.latency_s = 2;
+  std::vector<StageLoad> loads = {load(1e9, 0, 0), load(1e9, 0, 0)};
+  loads[0].saved_bytes = 200'000'000;  // of a pass in flight; there is room for five
+  EXPECT_EQ(window_for(loads, machines, {}), 5);
+  for (Machine& machine : machines) machine.latency_s = 200;
+  loads[0].saved_bytes = 0;
+  EXPECT_EQ(window_for(loads, machines, {}), 2 * kMostPassesPerStage);
+}
+
+TEST(Predict, CompressionShortensTransfers) {
+  TrainingOptions options;
+  options.sent_share = 0.25;
+  const std::vector<StageLoad> loads = {load(1e6, 0, 4'000'000), load(1e6, 4'000'000, 0)};
+  const ClusterPrediction made = predict_cluster(loads, std::vector<Machine>(2, kMachine), 1, options);
+  EXPECT_EQ(made.stages[0].bytes_out, 1'000'000);
+  EXPECT_DOUBLE_EQ(made.stages[0].send_s, 1);
+}
+
 TEST(Predict, AveragingSharesTheLinks) {
   TrainingOptions options;
   options.clusters = 4;

@@ -116,11 +116,19 @@ class Simulation {
                                   : formed.status();
     }
     const std::vector<int> ids = pool_.ids();
+    const std::vector<std::optional<Machine>> machines = pool_.machines();
+    TrainingOptions training = form_.training;
+    training.clusters = static_cast<int>(formed->clusters.size());
     std::vector<PlacedCluster> clusters;
     for (const FormedCluster& cluster : formed->clusters) {
       PlacedCluster& placed = clusters.emplace_back();
-      for (const int node : cluster.nodes) placed.nodes.push_back(ids[node]);
+      std::vector<Machine> own;
+      for (const int node : cluster.nodes) {
+        placed.nodes.push_back(ids[node]);
+        own.push_back(*machines[ids[node]]);
+      }
       placed.loads = stage_loads(costs_, cluster.cutting.cuts);
+      placed.window = window_for(placed.loads, own, training);
     }
     return clusters;
   }
@@ -174,7 +182,7 @@ PlanRate rate(const std::vector<PlacedCluster>& clusters, const std::vector<std:
     std::vector<Machine> own;
     for (const int node : clusters[c].nodes) own.push_back(*machines[node]);
     const ClusterPrediction& prediction =
-        predictions.emplace_back(predict_cluster(clusters[c].loads, own, batch, among_them));
+        predictions.emplace_back(predict_cluster(clusters[c].loads, own, batch, among_them, clusters[c].window));
     result.nodes += static_cast<int>(own.size());
     if (prediction.period_s <= result.period_s && result.slowest_cluster >= 0) continue;
     result.slowest_cluster = c;

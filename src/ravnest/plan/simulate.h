@@ -52,6 +52,7 @@ struct SimulatedStep {
 struct PlacedCluster {
   std::vector<int> nodes;  // ids, in the order of the stages
   std::vector<StageLoad> loads;
+  int window = 0;  // as planned; 0: as many passes as stages
 };
 
 // Machines by id; nothing for a node that is gone. `training.clusters` is taken from the clusters that train.

@@ -49,8 +49,8 @@ double predicted(const ModelCosts& costs, const Plan& plan, const Pool& pool, co
     if (std::find(still.begin(), still.end(), static_cast<int>(c)) != still.end()) continue;
     std::vector<Machine> own;
     for (const PlannedStage& stage : plan.clusters[c].stages) own.push_back(machines[stage.node]);
-    predictions.push_back(
-        predict_cluster(stage_loads(costs, plan.cuts(static_cast<int>(c))), own, costs.batch, training));
+    predictions.push_back(predict_cluster(stage_loads(costs, plan.cuts(static_cast<int>(c))), own, costs.batch,
+                                          training, plan.clusters[c].window));
   }
   return pool_samples_per_s(predictions);
 }

@@ -29,7 +29,7 @@ inline double busy_s(const Segments& segments, int begin, int end, const Machine
   if (used_share(load, machine, stage, stages, options) > 1) return kImpossible;
   const std::int64_t out = load.sent_bytes + load.returned_bytes;
   const std::int64_t in = load.received_bytes + load.gradient_bytes;
-  const double bytes = static_cast<double>(std::max(out, in)) + averaging_bytes(load, options);
+  const double bytes = static_cast<double>(std::max(out, in)) * options.sent_share + averaging_bytes(load, options);
   return std::max(compute_s, bytes / machine.link_bytes_per_s);
 }
 

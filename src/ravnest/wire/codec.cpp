@@ -74,6 +74,11 @@ std::size_t encoded_size(const Codec& codec, std::size_t elements) {
   return 0;
 }
 
+double encoded_share(const Codec& codec) {
+  constexpr std::size_t kMany = 1 << 20;
+  return static_cast<double>(encoded_size(codec, kMany)) / static_cast<double>(kMany * sizeof(float));
+}
+
 Status check_encode(const Codec& codec, std::size_t elements, std::size_t bytes) {
   if (codec.kind > CodecKind::kTopK) return invalid("there is no codec ", static_cast<int>(codec.kind));
   if (codec.kind == CodecKind::kTopK && !is_share(codec.keep)) {

@@ -55,6 +55,9 @@ std::ostream& operator<<(std::ostream& out, const Codec& codec);
 // How many bytes `encode` writes for that many elements.
 std::size_t encoded_size(const Codec& codec, std::size_t elements);
 
+// Bytes per byte of float32, for long tensors.
+double encoded_share(const Codec& codec);
+
 // kInvalid, with nothing written, unless `out` has exactly the encoded size and `codec` is one that parse_codec gives.
 Status encode(const Codec& codec, std::span<const float> values, std::span<std::byte> out);
 
