@@ -37,10 +37,11 @@ void update_one(const Settings& settings, const Slot& slot) {
   remember(settings, slot, c10::kCPU);
   Memory& memory = *slot.memory;
   const double step = advance(memory[kStep]);
-  if (settings.decoupled && settings.weight_decay != 0) slot.parameter.mul_(1 - settings.lr * settings.weight_decay);
+  if (settings.decoupled && settings.weight_decay != 0)
+    multiply(slot.parameter, 1 - settings.lr * settings.weight_decay);
   const at::Tensor gradient = penalized(slot, settings.maximize, settings.decoupled ? 0 : settings.weight_decay);
   memory[kMean].lerp_(gradient, 1 - settings.beta1);
-  memory[kSquare].mul_(settings.beta2).addcmul_(gradient, gradient, 1 - settings.beta2);
+  multiply(memory[kSquare], settings.beta2).addcmul_(gradient, gradient, 1 - settings.beta2);
   if (settings.amsgrad) at::maximum_out(memory[kMostSquare], memory[kMostSquare], memory[kSquare]);
 
   const double mean_share = 1 - std::pow(settings.beta1, step);

@@ -28,7 +28,7 @@ at::Tensor direction_of(const Settings& settings, const Slot& slot) {
   const double step = advance(counter(memory[kStep], c10::kCPU));
   const at::Tensor gradient = settings.maximize ? slot.gradient.neg() : slot.gradient;
   zeros(memory[kMean], slot.parameter).lerp_(gradient, 1 - settings.beta1);
-  zeros(memory[kSquare], slot.parameter).mul_(settings.beta2).addcmul_(gradient, gradient, 1 - settings.beta2);
+  multiply(zeros(memory[kSquare], slot.parameter), settings.beta2).addcmul_(gradient, gradient, 1 - settings.beta2);
   at::Tensor scale = memory[kSquare].sqrt().div_(std::sqrt(1 - std::pow(settings.beta2, step))).add_(settings.eps);
   at::Tensor direction = memory[kMean].div(1 - std::pow(settings.beta1, step)).div_(scale);
   if (settings.weight_decay != 0) direction.add_(slot.parameter, settings.weight_decay);

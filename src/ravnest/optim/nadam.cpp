@@ -25,7 +25,7 @@ struct Settings {
 };
 
 // Multiplies a counter by what torch would round the factor to, and returns the product.
-double multiply(at::Tensor& counter, double factor) {
+double multiply_counter(at::Tensor& counter, double factor) {
   if (counter.scalar_type() == at::kDouble) return *counter.mutable_data_ptr<double>() *= factor;
   return *counter.mutable_data_ptr<float>() *= static_cast<float>(factor);
 }
@@ -39,12 +39,13 @@ void update_one(const Settings& settings, const Slot& slot) {
   const double step = advance(counter(memory[kStep], c10::kCPU));
   const double momentum = momentum_at(settings, step);
   const double next_momentum = momentum_at(settings, step + 1);
-  const double product = multiply(counter(memory[kMomentumProduct], c10::kCPU, 1), momentum);
+  const double product = multiply_counter(counter(memory[kMomentumProduct], c10::kCPU, 1), momentum);
 
-  if (settings.decoupled && settings.weight_decay != 0) slot.parameter.mul_(1 - settings.lr * settings.weight_decay);
+  if (settings.decoupled && settings.weight_decay != 0)
+    multiply(slot.parameter, 1 - settings.lr * settings.weight_decay);
   const at::Tensor gradient = penalized(slot, settings.maximize, settings.decoupled ? 0 : settings.weight_decay);
   zeros(memory[kMean], slot.parameter).lerp_(gradient, 1 - settings.beta1);
-  zeros(memory[kSquare], slot.parameter).mul_(settings.beta2).addcmul_(gradient, gradient, 1 - settings.beta2);
+  multiply(zeros(memory[kSquare], slot.parameter), settings.beta2).addcmul_(gradient, gradient, 1 - settings.beta2);
   const at::Tensor scale = memory[kSquare].div(1 - std::pow(settings.beta2, step)).sqrt_().add_(settings.eps);
   slot.parameter.addcdiv_(gradient, scale, -settings.lr * (1.0 - momentum) / (1.0 - product));
   slot.parameter.addcdiv_(memory[kMean], scale, (-settings.lr * next_momentum) / (1.0 - product * next_momentum));

@@ -33,11 +33,11 @@ void update_one(const Settings& settings, const Slot& slot) {
   Memory& memory = *slot.memory;
   advance(counter(memory[kStep], c10::kCPU));
   const at::Tensor gradient = penalized(slot, settings.maximize, settings.weight_decay);
-  zeros(memory[kSquare], slot.parameter).mul_(settings.alpha).addcmul_(gradient, gradient, 1 - settings.alpha);
+  multiply(zeros(memory[kSquare], slot.parameter), settings.alpha).addcmul_(gradient, gradient, 1 - settings.alpha);
   const at::Tensor scale = scale_of(settings, slot, gradient);
   if (settings.momentum > 0) {
     at::Tensor& buffer = zeros(memory[kBuffer], slot.parameter);
-    buffer.mul_(settings.momentum).addcdiv_(gradient, scale);
+    multiply(buffer, settings.momentum).addcdiv_(gradient, scale);
     slot.parameter.add_(buffer, -settings.lr);
   } else {
     slot.parameter.addcdiv_(gradient, scale, -settings.lr);

@@ -1,6 +1,7 @@
 #include "ravnest/optim/rule.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ScalarOps.h>
 #include <c10/core/DefaultDtype.h>
 
 namespace ravnest::optim {
@@ -16,6 +17,11 @@ bool fused(const Options& options) { return has(options, "fused") && flag(option
 at::Tensor penalized(const Slot& slot, bool maximize, double weight_decay) {
   at::Tensor gradient = maximize ? slot.gradient.neg() : slot.gradient;
   return weight_decay == 0 ? gradient : gradient.add(slot.parameter, weight_decay);
+}
+
+const at::Tensor& multiply(const at::Tensor& tensor, double factor) {
+  tensor.mul_(at::native::wrapped_scalar_tensor(factor));
+  return tensor;
 }
 
 at::Tensor& zeros(at::Tensor& tensor, const at::Tensor& like) {

@@ -55,6 +55,9 @@ bool fused(const Options& options);
 // The gradient as the update uses it: turned round for maximize, with the L2 penalty's share.
 at::Tensor penalized(const Slot& slot, bool maximize, double weight_decay);
 
+// In place, as Python's tensor.mul_(factor). The C++ method of that name rounds the factor to bfloat16 first.
+const at::Tensor& multiply(const at::Tensor& tensor, double factor);
+
 // Makes a tensor of zeros like `like` where there is none yet.
 at::Tensor& zeros(at::Tensor& tensor, const at::Tensor& like);
 
