@@ -122,7 +122,7 @@ def fused_cases():
                 yield pytest.param(variant, dtype, id=f"{described(variant)}-{dtype}")
 
 
-@pytest.mark.parametrize(("variant", "dtype"), fused_cases())
+@pytest.mark.parametrize(("variant", "dtype"), list(fused_cases()))
 def test_every_fused_step_is_torchs_fused(variant, dtype):
     name, options = variant
     for seed, change in enumerate(CHANGES):

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "ravnest/optim/chunks.h"
 #include "ravnest/optim/fused.h"
 #include "ravnest/optim/rule.h"
 
@@ -32,9 +33,14 @@ void update_one(const Settings& settings, const Slot& slot) {
   remember(settings, slot, c10::kCPU);
   Memory& memory = *slot.memory;
   const double step = advance(memory[kStep]);
+  const double lr = settings.lr / (1 + (step - 1) * settings.lr_decay);
+  const AdagradPass pass{settings.weight_decay, settings.eps, lr, settings.maximize};
+  if (in_halves(
+          slot, {kSum}, [&](const Chunk& chunk) { adagrad_moments(chunk, pass); },
+          [&](const Chunk& chunk) { adagrad_apply(chunk, pass); }))
+    return;
   const at::Tensor gradient = penalized(slot, settings.maximize, settings.weight_decay);
   memory[kSum].addcmul_(gradient, gradient, 1);
-  const double lr = settings.lr / (1 + (step - 1) * settings.lr_decay);
   slot.parameter.addcdiv_(gradient, memory[kSum].sqrt().add_(settings.eps), -lr);
 }
 

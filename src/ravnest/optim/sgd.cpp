@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "ravnest/optim/chunks.h"
 #include "ravnest/optim/fused.h"
 #include "ravnest/optim/rule.h"
 
@@ -21,7 +22,24 @@ struct Settings {
   bool nesterov, maximize;
 };
 
+bool update_in_chunks(const Settings& settings, const Slot& slot) {
+  at::Tensor& buffer = (*slot.memory)[kBuffer];
+  const bool first = settings.momentum != 0 && !buffer.defined();
+  if (first) buffer = at::empty_like(slot.parameter, at::MemoryFormat::Preserve);
+  const SgdPass pass{.weight_decay = settings.weight_decay,
+                     .momentum = settings.momentum,
+                     .share = 1 - settings.dampening,
+                     .lr = settings.lr,
+                     .nesterov = settings.nesterov,
+                     .maximize = settings.maximize,
+                     .first = first};
+  if (in_chunks(slot, {kBuffer}, [&](const Chunk& chunk, std::size_t) { sgd_pass(chunk, pass); })) return true;
+  if (first) buffer.reset();
+  return false;
+}
+
 void update_one(const Settings& settings, const Slot& slot) {
+  if (update_in_chunks(settings, slot)) return;
   at::Tensor direction = penalized(slot, settings.maximize, settings.weight_decay);
   if (settings.momentum != 0) {
     at::Tensor& buffer = (*slot.memory)[kBuffer];
