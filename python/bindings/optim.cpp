@@ -51,14 +51,14 @@ py::list dicts_of(std::span<const Group> groups) {
   return result;
 }
 
-// {"lr": 0.1, ..., "params": [0, 1]}
+// {"lr": 0.1, ..., "params": [0, 1]}; None, as in torch's foreach and fused, is for not given.
 Group group_of(const py::dict& dict) {
   Group group;
   for (const auto& [key, value] : dict) {
     const auto name = py::cast<std::string>(key);
     if (name == "params") {
       group.parameters = py::cast<std::vector<std::size_t>>(value);
-    } else {
+    } else if (!value.is_none()) {
       group.options.emplace(name, py::cast<Option>(value));
     }
   }
@@ -87,8 +87,9 @@ std::vector<NamedTensors> named_tensors_of(const py::dict& dict) {
   for (const auto& [key, value] : dict) {
     const auto index = py::cast<std::size_t>(key);
     if (tensors.size() <= index) tensors.resize(index + 1);
-    for (const auto& [name, tensor] : py::cast<py::dict>(value))
-      tensors[index].emplace(py::cast<std::string>(name), py::cast<at::Tensor>(tensor));
+    for (const auto& [name, tensor] : py::cast<py::dict>(value)) {
+      if (!tensor.is_none()) tensors[index].emplace(py::cast<std::string>(name), py::cast<at::Tensor>(tensor));
+    }
   }
   return tensors;
 }

@@ -26,9 +26,8 @@ struct Settings {
   bool amsgrad, maximize, decoupled;
 };
 
-void remember(const Settings& settings, const Slot& slot, c10::Device counts_on) {
+void remember(const Settings& settings, const Slot& slot) {
   Memory& memory = *slot.memory;
-  counter(memory[kStep], counts_on);
   zeros(memory[kMean], slot.parameter);
   zeros(memory[kSquare], memory[kMean]);
   if (settings.amsgrad) zeros(memory[kMostSquare], memory[kMean]);
@@ -60,9 +59,9 @@ bool update_in_chunks(const Settings& settings, const Correction& correction, co
 }
 
 void update_one(const Settings& settings, const Slot& slot) {
-  remember(settings, slot, c10::kCPU);
+  remember(settings, slot);
   Memory& memory = *slot.memory;
-  const Correction correction(settings, advance(memory[kStep]));
+  const Correction correction(settings, advance(counter(memory[kStep])));
   if (update_in_chunks(settings, correction, slot)) return;
   if (settings.decoupled && settings.weight_decay != 0)
     multiply(slot.parameter, 1 - settings.lr * settings.weight_decay);
@@ -75,7 +74,10 @@ void update_one(const Settings& settings, const Slot& slot) {
 }
 
 void update_at_once(const Settings& settings, std::span<const Slot> slots) {
-  for (const Slot& slot : slots) remember(settings, slot, slot.parameter.device());
+  for (const Slot& slot : slots) {
+    remember(settings, slot);
+    fused_counter((*slot.memory)[kStep], slot.parameter.device());
+  }
   update_fused(slots, kMean, [&](FusedLists& lists) {
     if (!settings.amsgrad) lists.memory[kMostSquare].clear();
     advance_all(lists.memory[kStep]);

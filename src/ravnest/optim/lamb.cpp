@@ -71,7 +71,7 @@ void update_one(const Settings& settings, const Slot& slot) {
   Memory& memory = *slot.memory;
   zeros(memory[kMean], slot.parameter);
   zeros(memory[kSquare], slot.parameter);
-  const LambPass pass = pass_of(settings, advance(counter(memory[kStep], c10::kCPU)));
+  const LambPass pass = pass_of(settings, advance(counter(memory[kStep])));
   if (update_in_chunks(settings, pass, slot)) return;
 
   const at::Tensor direction = direction_of(settings, pass, slot);

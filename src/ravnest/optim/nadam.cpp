@@ -52,8 +52,8 @@ NadamPass pass_of(const Settings& settings, double step, double product) {
 
 void update_one(const Settings& settings, const Slot& slot) {
   Memory& memory = *slot.memory;
-  const double step = advance(counter(memory[kStep], c10::kCPU));
-  const double product = multiply_counter(counter(memory[kMomentumProduct], c10::kCPU, 1), momentum_at(settings, step));
+  const double step = advance(counter(memory[kStep]));
+  const double product = multiply_counter(counter(memory[kMomentumProduct], 1), momentum_at(settings, step));
   const at::Tensor& mean = zeros(memory[kMean], slot.parameter);
   const at::Tensor& square = zeros(memory[kSquare], slot.parameter);
   const NadamPass pass = pass_of(settings, step, product);

@@ -104,6 +104,12 @@ TEST(Optimizer, AGradientOfOtherSizesIsRefused) {
   EXPECT_THROW(make("sgd")->step({{at::ones({3})}}, {{at::ones({4})}}), c10::Error);
 }
 
+TEST(Optimizer, ComplexParametersAndSparseGradientsAreRefused) {
+  const at::Tensor complex = at::ones({3}, at::kComplexFloat);
+  EXPECT_THROW(make("adam")->step({{complex}}, {{complex}}), c10::Error);
+  EXPECT_THROW(make("adam")->step({{at::ones({3})}}, {{at::ones({3}).to_sparse()}}), c10::Error);
+}
+
 TEST(Optimizer, AnUnknownNameIsAnsweredWithThoseThatExist) {
   const Status status = make_optimizer("adamm", {}).status();
   EXPECT_EQ(status.code(), Code::kInvalid);

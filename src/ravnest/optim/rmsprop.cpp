@@ -51,7 +51,7 @@ bool update_in_chunks(const Settings& settings, const Slot& slot) {
 
 void update_one(const Settings& settings, const Slot& slot) {
   Memory& memory = *slot.memory;
-  advance(counter(memory[kStep], c10::kCPU));
+  advance(counter(memory[kStep]));
   remember(settings, slot);
   if (update_in_chunks(settings, slot)) return;
   const at::Tensor gradient = penalized(slot, settings.maximize, settings.weight_decay);
