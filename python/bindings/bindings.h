@@ -28,13 +28,27 @@ T unwrap(Result<T> result) {
   return std::move(result).value();
 }
 
+// The same, where what the user can mend is a ValueError.
+template <class T>
+T accepted(Result<T> result) {
+  if (result.status().code() == Code::kInvalid) throw pybind11::value_error(result.status().message());
+  return unwrap(std::move(result));
+}
+
+inline void accept(const Status& status) {
+  if (status.code() == Code::kInvalid) throw pybind11::value_error(status.message());
+  unwrap(status);
+}
+
 // What a graph takes, from Python: a tensor, number, bool, string or None. TypeError for anything else.
 c10::IValue to_ivalue(const pybind11::handle& object);
 
 void bind_errors(pybind11::module_& module);
 void bind_graph(pybind11::module_& module);
+void bind_optim(pybind11::module_& module);
 void bind_pipeline(pybind11::module_& module);
 void bind_plan(pybind11::module_& module);
+void bind_schedules(pybind11::module_& module);
 void bind_script(pybind11::module_& module);
 void bind_profile(pybind11::class_<graph::Engine>& model);
 

@@ -5,7 +5,9 @@ PYBIND11_MODULE(_core, module) {
   module.attr("__version__") = RAVNEST_VERSION;
   ravnest::python::bind_errors(module);
   ravnest::python::bind_graph(module);
+  ravnest::python::bind_optim(module);
   ravnest::python::bind_pipeline(module);
   ravnest::python::bind_plan(module);
+  ravnest::python::bind_schedules(module);
   ravnest::python::bind_script(module);
 }

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "ravnest/optim/chunks.h"
 #include "ravnest/optim/fused.h"
 #include "ravnest/optim/rule.h"
 
@@ -21,25 +22,32 @@ struct Settings {
   bool maximize;
 };
 
-void remember(const Settings& settings, const Slot& slot, c10::Device counts_on) {
+void remember(const Settings& settings, const Slot& slot) {
   Memory& memory = *slot.memory;
-  counter(memory[kStep], counts_on);
   if (!memory[kSum].defined())
     memory[kSum] = at::full_like(slot.parameter, settings.first_sum, {}, at::MemoryFormat::Preserve);
 }
 
 void update_one(const Settings& settings, const Slot& slot) {
-  remember(settings, slot, c10::kCPU);
+  remember(settings, slot);
   Memory& memory = *slot.memory;
-  const double step = advance(memory[kStep]);
+  const double step = advance(counter(memory[kStep]));
+  const double lr = settings.lr / (1 + (step - 1) * settings.lr_decay);
+  const AdagradPass pass{settings.weight_decay, settings.eps, lr, settings.maximize};
+  if (in_halves(
+          slot, {kSum}, [&](const Chunk& chunk) { adagrad_moments(chunk, pass); },
+          [&](const Chunk& chunk) { adagrad_apply(chunk, pass); }))
+    return;
   const at::Tensor gradient = penalized(slot, settings.maximize, settings.weight_decay);
   memory[kSum].addcmul_(gradient, gradient, 1);
-  const double lr = settings.lr / (1 + (step - 1) * settings.lr_decay);
   slot.parameter.addcdiv_(gradient, memory[kSum].sqrt().add_(settings.eps), -lr);
 }
 
 void update_at_once(const Settings& settings, std::span<const Slot> slots) {
-  for (const Slot& slot : slots) remember(settings, slot, slot.parameter.device());
+  for (const Slot& slot : slots) {
+    remember(settings, slot);
+    fused_counter((*slot.memory)[kStep], slot.parameter.device());
+  }
   update_fused(slots, kSum, [&](FusedLists& lists) {
     advance_all(lists.memory[kStep]);
     at::_fused_adagrad_(lists.parameters, lists.gradients, lists.memory[kSum], lists.memory[kStep], settings.lr,

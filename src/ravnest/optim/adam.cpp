@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ravnest/optim/chunks.h"
 #include "ravnest/optim/fused.h"
 #include "ravnest/optim/rule.h"
 
@@ -25,33 +26,58 @@ struct Settings {
   bool amsgrad, maximize, decoupled;
 };
 
-void remember(const Settings& settings, const Slot& slot, c10::Device counts_on) {
+void remember(const Settings& settings, const Slot& slot) {
   Memory& memory = *slot.memory;
-  counter(memory[kStep], counts_on);
   zeros(memory[kMean], slot.parameter);
   zeros(memory[kSquare], memory[kMean]);
   if (settings.amsgrad) zeros(memory[kMostSquare], memory[kMean]);
 }
 
+// What differs from step to step.
+struct Correction {
+  Correction(const Settings& settings, double step)
+      : root(std::pow(1 - std::pow(settings.beta2, step), 0.5)),
+        stride(-(settings.lr / (1 - std::pow(settings.beta1, step)))) {}
+
+  double root, stride;
+};
+
+bool update_in_chunks(const Settings& settings, const Correction& correction, const Slot& slot) {
+  const AdamPass pass{.moments = {.weight_decay = settings.decoupled ? 0 : settings.weight_decay,
+                                  .mean_share = 1 - settings.beta1,
+                                  .square_keep = settings.beta2,
+                                  .square_share = 1 - settings.beta2,
+                                  .maximize = settings.maximize},
+                      .decay = settings.decoupled ? 1 - settings.lr * settings.weight_decay : 1,
+                      .root = correction.root,
+                      .eps = settings.eps,
+                      .stride = correction.stride,
+                      .amsgrad = settings.amsgrad};
+  return in_halves(
+      slot, {kMean, kSquare, kMostSquare}, [&](const Chunk& chunk) { adam_moments(chunk, pass); },
+      [&](const Chunk& chunk) { adam_apply(chunk, pass); });
+}
+
 void update_one(const Settings& settings, const Slot& slot) {
-  remember(settings, slot, c10::kCPU);
+  remember(settings, slot);
   Memory& memory = *slot.memory;
-  const double step = advance(memory[kStep]);
-  if (settings.decoupled && settings.weight_decay != 0) slot.parameter.mul_(1 - settings.lr * settings.weight_decay);
+  const Correction correction(settings, advance(counter(memory[kStep])));
+  if (update_in_chunks(settings, correction, slot)) return;
+  if (settings.decoupled && settings.weight_decay != 0)
+    multiply(slot.parameter, 1 - settings.lr * settings.weight_decay);
   const at::Tensor gradient = penalized(slot, settings.maximize, settings.decoupled ? 0 : settings.weight_decay);
   memory[kMean].lerp_(gradient, 1 - settings.beta1);
-  memory[kSquare].mul_(settings.beta2).addcmul_(gradient, gradient, 1 - settings.beta2);
+  multiply(memory[kSquare], settings.beta2).addcmul_(gradient, gradient, 1 - settings.beta2);
   if (settings.amsgrad) at::maximum_out(memory[kMostSquare], memory[kMostSquare], memory[kSquare]);
-
-  const double mean_share = 1 - std::pow(settings.beta1, step);
-  const double square_share = 1 - std::pow(settings.beta2, step);
-  const at::Tensor scale =
-      memory[settings.amsgrad ? kMostSquare : kSquare].sqrt().div_(std::pow(square_share, 0.5)).add_(settings.eps);
-  slot.parameter.addcdiv_(memory[kMean], scale, -(settings.lr / mean_share));
+  const at::Tensor& square = memory[settings.amsgrad ? kMostSquare : kSquare];
+  slot.parameter.addcdiv_(memory[kMean], square.sqrt().div_(correction.root).add_(settings.eps), correction.stride);
 }
 
 void update_at_once(const Settings& settings, std::span<const Slot> slots) {
-  for (const Slot& slot : slots) remember(settings, slot, slot.parameter.device());
+  for (const Slot& slot : slots) {
+    remember(settings, slot);
+    fused_counter((*slot.memory)[kStep], slot.parameter.device());
+  }
   update_fused(slots, kMean, [&](FusedLists& lists) {
     if (!settings.amsgrad) lists.memory[kMostSquare].clear();
     advance_all(lists.memory[kStep]);

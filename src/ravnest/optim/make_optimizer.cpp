@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include "ravnest/optim/native.h"
@@ -7,10 +6,6 @@
 
 namespace ravnest::optim {
 namespace {
-
-bool same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
 
 // A group's own options come before those of all.
 Result<Options> options_of(const Rule& rule, Options common, const Options& own) {
@@ -45,7 +40,7 @@ std::span<const std::string_view> optimizer_names() {
 
 Result<std::unique_ptr<Optimizer>> make_optimizer(std::string_view name, const Options& options,
                                                   std::vector<Group> groups) {
-  const auto rule = std::ranges::find_if(rules(), [&](const Rule& each) { return same_word(each.name, name); });
+  const auto rule = std::ranges::find_if(rules(), [&](const Rule& each) { return same_name(each.name, name); });
   if (rule == rules().end()) return invalid("there is no optimizer ", name, "; there are ", listed(optimizer_names()));
   const bool everything = groups.empty();
   if (everything) groups.emplace_back();

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ravnest/optim/chunks.h"
 #include "ravnest/optim/rule.h"
 
 namespace ravnest::optim {
@@ -25,7 +26,7 @@ struct Settings {
 };
 
 // Multiplies a counter by what torch would round the factor to, and returns the product.
-double multiply(at::Tensor& counter, double factor) {
+double multiply_counter(at::Tensor& counter, double factor) {
   if (counter.scalar_type() == at::kDouble) return *counter.mutable_data_ptr<double>() *= factor;
   return *counter.mutable_data_ptr<float>() *= static_cast<float>(factor);
 }
@@ -34,20 +35,40 @@ double momentum_at(const Settings& settings, double step) {
   return settings.beta1 * (1.0 - 0.5 * std::pow(0.96, step * settings.momentum_decay));
 }
 
-void update_one(const Settings& settings, const Slot& slot) {
-  Memory& memory = *slot.memory;
-  const double step = advance(counter(memory[kStep], c10::kCPU));
+NadamPass pass_of(const Settings& settings, double step, double product) {
   const double momentum = momentum_at(settings, step);
   const double next_momentum = momentum_at(settings, step + 1);
-  const double product = multiply(counter(memory[kMomentumProduct], c10::kCPU, 1), momentum);
+  return {.moments = {.weight_decay = settings.decoupled ? 0 : settings.weight_decay,
+                      .mean_share = 1 - settings.beta1,
+                      .square_keep = settings.beta2,
+                      .square_share = 1 - settings.beta2,
+                      .maximize = settings.maximize},
+          .decay = settings.decoupled ? 1 - settings.lr * settings.weight_decay : 1,
+          .correction = 1 - std::pow(settings.beta2, step),
+          .eps = settings.eps,
+          .gradient_stride = -settings.lr * (1.0 - momentum) / (1.0 - product),
+          .mean_stride = (-settings.lr * next_momentum) / (1.0 - product * next_momentum)};
+}
 
-  if (settings.decoupled && settings.weight_decay != 0) slot.parameter.mul_(1 - settings.lr * settings.weight_decay);
-  const at::Tensor gradient = penalized(slot, settings.maximize, settings.decoupled ? 0 : settings.weight_decay);
-  zeros(memory[kMean], slot.parameter).lerp_(gradient, 1 - settings.beta1);
-  zeros(memory[kSquare], slot.parameter).mul_(settings.beta2).addcmul_(gradient, gradient, 1 - settings.beta2);
-  const at::Tensor scale = memory[kSquare].div(1 - std::pow(settings.beta2, step)).sqrt_().add_(settings.eps);
-  slot.parameter.addcdiv_(gradient, scale, -settings.lr * (1.0 - momentum) / (1.0 - product));
-  slot.parameter.addcdiv_(memory[kMean], scale, (-settings.lr * next_momentum) / (1.0 - product * next_momentum));
+void update_one(const Settings& settings, const Slot& slot) {
+  Memory& memory = *slot.memory;
+  const double step = advance(counter(memory[kStep]));
+  const double product = multiply_counter(counter(memory[kMomentumProduct], 1), momentum_at(settings, step));
+  const at::Tensor& mean = zeros(memory[kMean], slot.parameter);
+  const at::Tensor& square = zeros(memory[kSquare], slot.parameter);
+  const NadamPass pass = pass_of(settings, step, product);
+  if (in_halves(
+          slot, {kMean, kSquare}, [&](const Chunk& chunk) { nadam_moments(chunk, pass); },
+          [&](const Chunk& chunk) { nadam_apply(chunk, pass); }))
+    return;
+
+  if (pass.decay != 1) multiply(slot.parameter, pass.decay);
+  const at::Tensor gradient = penalized(slot, settings.maximize, pass.moments.weight_decay);
+  mean.lerp_(gradient, pass.moments.mean_share);
+  multiply(square, settings.beta2).addcmul_(gradient, gradient, pass.moments.square_share);
+  const at::Tensor scale = square.div(pass.correction).sqrt_().add_(settings.eps);
+  slot.parameter.addcdiv_(gradient, scale, pass.gradient_stride);
+  slot.parameter.addcdiv_(mean, scale, pass.mean_stride);
 }
 
 void update(const Options& options, std::span<const Slot> slots) {

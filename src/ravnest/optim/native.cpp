@@ -50,18 +50,22 @@ void NativeOptimizer::step(std::span<const at::Tensor> parameters, std::span<con
   for (const Group& group : groups_) {
     slots_.clear();
     for (const std::size_t index : group.parameters) {
-      const at::Tensor& gradient = gradients[index];
-      if (!gradient.defined()) continue;
-      TORCH_CHECK(
-          gradient.sizes() == parameters[index].sizes() && gradient.scalar_type() == parameters[index].scalar_type(),
-          name(), ": the gradient of parameter ", index, " has sizes ", gradient.sizes(), " and dtype ",
-          gradient.scalar_type(), ", the parameter ", parameters[index].sizes(), " and ",
-          parameters[index].scalar_type());
-      slots_.push_back({parameters[index], gradient, &memory_[index]});
+      if (!gradients[index].defined()) continue;
+      check(index, parameters[index], gradients[index]);
+      slots_.push_back({parameters[index], gradients[index], &memory_[index]});
     }
     rule_.update(group.options, slots_);
   }
   slots_.clear();
+}
+
+void NativeOptimizer::check(std::size_t index, const at::Tensor& parameter, const at::Tensor& gradient) const {
+  TORCH_CHECK(at::isFloatingType(parameter.scalar_type()) && gradient.layout() == at::kStrided, name(), ": parameter ",
+              index, " is of ", parameter.scalar_type(), ", its gradient ", gradient.layout(),
+              "; only floating-point parameters with dense gradients can be updated");
+  TORCH_CHECK(gradient.sizes() == parameter.sizes() && gradient.scalar_type() == parameter.scalar_type(), name(),
+              ": the gradient of parameter ", index, " has sizes ", gradient.sizes(), " and dtype ",
+              gradient.scalar_type(), ", the parameter ", parameter.sizes(), " and ", parameter.scalar_type());
 }
 
 OptimizerState NativeOptimizer::state() const {

@@ -23,6 +23,7 @@ class NativeOptimizer final : public Optimizer {
 
  private:
   void cover(std::size_t parameters);
+  void check(std::size_t index, const at::Tensor& parameter, const at::Tensor& gradient) const;
   Status fits(const OptimizerState& state, std::size_t parameters) const;
   Result<Memory> recall(const NamedTensors& tensors, const at::Tensor& parameter, bool fused) const;
 

@@ -60,9 +60,9 @@ class Optimizer {
 };
 
 // SGD, Adam, AdamW, NAdam, RMSprop, Adagrad or LAMB, in upper or lower case; options and their defaults are those of
-// torch.optim. Each group's own options come before `options`; without groups there is one of all
-// parameters. On the CPU the results are torch.optim's to the bit, with the same `fused` (false unless given).
-// kInvalid, with a sentence that names what exists, for what is not there or makes no sense.
+// torch.optim. Each group's own options come before `options`; without groups there is one of all parameters. On the
+// CPU the results are torch.optim's to the bit, with the same `fused` (false unless given). kInvalid, with a sentence
+// that names what exists, for what is not there or makes no sense.
 Result<std::unique_ptr<Optimizer>> make_optimizer(std::string_view name, const Options& options,
                                                   std::vector<Group> groups = {});
 

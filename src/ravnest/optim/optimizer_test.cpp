@@ -1,6 +1,7 @@
 #include "ravnest/optim/optimizer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,8 +68,46 @@ TEST(Optimizer, FusedOperatorsGetAGradientInTheParametersLayout) {
   }
 }
 
+TEST(Optimizer, TheResultIsTheSameForAnyNumberOfThreads) {
+  const at::Tensor start = at::randn({100'003});
+  const at::Tensor gradient = at::randn({100'003});
+  for (const std::string_view name : optimizer_names()) {
+    std::vector<at::Tensor> results;
+    for (const int threads : {1, 2}) {
+      at::set_num_threads(threads);
+      const auto optimizer = make(name);
+      results.push_back(start.clone());
+      for (int i = 0; i < 3; ++i) optimizer->step({{results.back()}}, {{gradient}});
+    }
+    EXPECT_TRUE(results[0].equal(results[1])) << name;
+  }
+}
+
+TEST(Optimizer, AGradientInAnotherLayoutGivesWhatOneInTheParametersDoes) {
+  // One goes by the kernels, the other by torch's operators.
+  const at::Tensor start = at::randn({70, 300});
+  const at::Tensor gradient = at::randn({70, 300});
+  for (const std::string_view name : optimizer_names()) {
+    at::Tensor alike = start.clone();
+    at::Tensor unlike = start.clone();
+    const auto one = make(name);
+    const auto other = make(name);
+    for (int i = 0; i < 3; ++i) {
+      one->step({{alike}}, {{gradient}});
+      other->step({{unlike}}, {{gradient.t().contiguous().t()}});
+    }
+    EXPECT_TRUE(name == "LAMB" ? alike.allclose(unlike, 1e-5, 1e-6) : alike.equal(unlike)) << name;
+  }
+}
+
 TEST(Optimizer, AGradientOfOtherSizesIsRefused) {
   EXPECT_THROW(make("sgd")->step({{at::ones({3})}}, {{at::ones({4})}}), c10::Error);
+}
+
+TEST(Optimizer, ComplexParametersAndSparseGradientsAreRefused) {
+  const at::Tensor complex = at::ones({3}, at::kComplexFloat);
+  EXPECT_THROW(make("adam")->step({{complex}}, {{complex}}), c10::Error);
+  EXPECT_THROW(make("adam")->step({{at::ones({3})}}, {{at::ones({3}).to_sparse()}}), c10::Error);
 }
 
 TEST(Optimizer, AnUnknownNameIsAnsweredWithThoseThatExist) {

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 
 namespace ravnest::optim {
@@ -91,6 +92,10 @@ std::string listed(std::span<const std::string_view> names) {
     line += names[i];
   }
   return line;
+}
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 Result<Options> complete(std::string_view owner, std::span<const OptionSpec> specs, const Options& given) {

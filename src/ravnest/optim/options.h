@@ -50,6 +50,9 @@ Result<Options> complete(std::string_view owner, std::span<const OptionSpec> spe
 // "a, b and c".
 std::string listed(std::span<const std::string_view> names);
 
+// Names are the same in upper and lower case.
+bool same_name(std::string_view a, std::string_view b);
+
 // For options that are known to be there, of that kind.
 double number(const Options& options, std::string_view name);
 std::int64_t integer(const Options& options, std::string_view name);

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "ravnest/optim/chunks.h"
 #include "ravnest/optim/rule.h"
 
 namespace ravnest::optim {
@@ -21,24 +22,44 @@ struct Settings {
   bool centered, maximize;
 };
 
-at::Tensor scale_of(const Settings& settings, const Slot& slot, const at::Tensor& gradient) {
-  Memory& memory = *slot.memory;
+at::Tensor scale_of(const Settings& settings, const Memory& memory, const at::Tensor& gradient) {
   if (!settings.centered) return memory[kSquare].sqrt().add_(settings.eps);
-  at::Tensor& mean = zeros(memory[kMean], slot.parameter);
-  mean.lerp_(gradient, 1 - settings.alpha);
-  return memory[kSquare].addcmul(mean, mean, -1).sqrt_().add_(settings.eps);
+  memory[kMean].lerp_(gradient, 1 - settings.alpha);
+  return memory[kSquare].addcmul(memory[kMean], memory[kMean], -1).sqrt_().add_(settings.eps);
+}
+
+void remember(const Settings& settings, const Slot& slot) {
+  Memory& memory = *slot.memory;
+  zeros(memory[kSquare], slot.parameter);
+  if (settings.momentum > 0) zeros(memory[kBuffer], slot.parameter);
+  if (settings.centered) zeros(memory[kMean], slot.parameter);
+}
+
+bool update_in_chunks(const Settings& settings, const Slot& slot) {
+  const RmspropPass pass{.weight_decay = settings.weight_decay,
+                         .keep = settings.alpha,
+                         .share = 1 - settings.alpha,
+                         .eps = settings.eps,
+                         .momentum = settings.momentum,
+                         .lr = settings.lr,
+                         .centered = settings.centered,
+                         .maximize = settings.maximize};
+  return in_halves(
+      slot, {kSquare, kBuffer, kMean}, [&](const Chunk& chunk) { rmsprop_moments(chunk, pass); },
+      [&](const Chunk& chunk) { rmsprop_apply(chunk, pass); });
 }
 
 void update_one(const Settings& settings, const Slot& slot) {
   Memory& memory = *slot.memory;
-  advance(counter(memory[kStep], c10::kCPU));
+  advance(counter(memory[kStep]));
+  remember(settings, slot);
+  if (update_in_chunks(settings, slot)) return;
   const at::Tensor gradient = penalized(slot, settings.maximize, settings.weight_decay);
-  zeros(memory[kSquare], slot.parameter).mul_(settings.alpha).addcmul_(gradient, gradient, 1 - settings.alpha);
-  const at::Tensor scale = scale_of(settings, slot, gradient);
+  multiply(memory[kSquare], settings.alpha).addcmul_(gradient, gradient, 1 - settings.alpha);
+  const at::Tensor scale = scale_of(settings, memory, gradient);
   if (settings.momentum > 0) {
-    at::Tensor& buffer = zeros(memory[kBuffer], slot.parameter);
-    buffer.mul_(settings.momentum).addcdiv_(gradient, scale);
-    slot.parameter.add_(buffer, -settings.lr);
+    multiply(memory[kBuffer], settings.momentum).addcdiv_(gradient, scale);
+    slot.parameter.add_(memory[kBuffer], -settings.lr);
   } else {
     slot.parameter.addcdiv_(gradient, scale, -settings.lr);
   }

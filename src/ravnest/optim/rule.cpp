@@ -1,6 +1,7 @@
 #include "ravnest/optim/rule.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ScalarOps.h>
 #include <c10/core/DefaultDtype.h>
 
 namespace ravnest::optim {
@@ -18,18 +19,26 @@ at::Tensor penalized(const Slot& slot, bool maximize, double weight_decay) {
   return weight_decay == 0 ? gradient : gradient.add(slot.parameter, weight_decay);
 }
 
+const at::Tensor& multiply(const at::Tensor& tensor, double factor) {
+  tensor.mul_(at::native::wrapped_scalar_tensor(factor));
+  return tensor;
+}
+
 at::Tensor& zeros(at::Tensor& tensor, const at::Tensor& like) {
   if (!tensor.defined()) tensor = at::zeros_like(like, at::MemoryFormat::Preserve);
   return tensor;
 }
 
-at::Tensor& counter(at::Tensor& tensor, c10::Device device, double first) {
-  if (!tensor.defined()) {
-    // As torch.optim: doubles where they are the default, but never for fused operators on a device.
-    const bool doubles = device.is_cpu() && c10::get_default_dtype_as_scalartype() == at::kDouble;
-    tensor = at::full({}, first, at::dtype(doubles ? at::kDouble : at::kFloat).device(device));
-  }
-  if (tensor.device() != device) tensor = tensor.to(device);
+at::Tensor& counter(at::Tensor& tensor, double first) {
+  const bool doubles = c10::get_default_dtype_as_scalartype() == at::kDouble;
+  if (!tensor.defined()) tensor = at::full({}, first, at::dtype(doubles ? at::kDouble : at::kFloat));
+  if (!tensor.is_cpu()) tensor = tensor.cpu();
+  return tensor;
+}
+
+at::Tensor& fused_counter(at::Tensor& tensor, c10::Device device) {
+  if (!tensor.defined()) tensor = at::zeros({}, at::dtype(at::kFloat).device(device));
+  if (tensor.device() != device || tensor.scalar_type() != at::kFloat) tensor = tensor.to(device, at::kFloat);
   return tensor;
 }
 

@@ -55,11 +55,16 @@ bool fused(const Options& options);
 // The gradient as the update uses it: turned round for maximize, with the L2 penalty's share.
 at::Tensor penalized(const Slot& slot, bool maximize, double weight_decay);
 
+// In place, as Python's tensor.mul_(factor). The C++ method of that name rounds the factor to bfloat16 first.
+const at::Tensor& multiply(const at::Tensor& tensor, double factor);
+
 // Makes a tensor of zeros like `like` where there is none yet.
 at::Tensor& zeros(at::Tensor& tensor, const at::Tensor& like);
 
-// The counter, made with `first` or brought to that device as needed.
-at::Tensor& counter(at::Tensor& tensor, c10::Device device, double first = 0);
+// A counter, made as needed: on the CPU, in torch's default dtype if that is double, else as a float.
+at::Tensor& counter(at::Tensor& tensor, double first = 0);
+// For a fused operator: where the parameter is, always a float.
+at::Tensor& fused_counter(at::Tensor& tensor, c10::Device device);
 // Adds one to a counter on the CPU and returns its new value.
 double advance(at::Tensor& counter);
 

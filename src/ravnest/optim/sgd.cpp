@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "ravnest/optim/chunks.h"
 #include "ravnest/optim/fused.h"
 #include "ravnest/optim/rule.h"
 
@@ -21,14 +22,31 @@ struct Settings {
   bool nesterov, maximize;
 };
 
+bool update_in_chunks(const Settings& settings, const Slot& slot) {
+  at::Tensor& buffer = (*slot.memory)[kBuffer];
+  const bool first = settings.momentum != 0 && !buffer.defined();
+  if (first) buffer = at::empty_like(slot.parameter, at::MemoryFormat::Preserve);
+  const SgdPass pass{.weight_decay = settings.weight_decay,
+                     .momentum = settings.momentum,
+                     .share = 1 - settings.dampening,
+                     .lr = settings.lr,
+                     .nesterov = settings.nesterov,
+                     .maximize = settings.maximize,
+                     .first = first};
+  if (in_chunks(slot, {kBuffer}, [&](const Chunk& chunk, std::size_t) { sgd_pass(chunk, pass); })) return true;
+  if (first) buffer.reset();
+  return false;
+}
+
 void update_one(const Settings& settings, const Slot& slot) {
+  if (update_in_chunks(settings, slot)) return;
   at::Tensor direction = penalized(slot, settings.maximize, settings.weight_decay);
   if (settings.momentum != 0) {
     at::Tensor& buffer = (*slot.memory)[kBuffer];
     if (!buffer.defined()) {
       buffer = direction.clone();
     } else {
-      buffer.mul_(settings.momentum).add_(direction, 1 - settings.dampening);
+      multiply(buffer, settings.momentum).add_(direction, 1 - settings.dampening);
     }
     direction = settings.nesterov ? direction.add(buffer, settings.momentum) : buffer;
   }
@@ -58,10 +76,23 @@ void update_at_once(const Settings& settings, std::span<const Slot> slots) {
   update_at_once(settings, {old, sorted.end()}, false);
 }
 
+// Torch 2.13's fused SGD on the CPU leaves most of a half or bfloat16 parameter as it is (pytorch issue 191763).
+bool misread(const Slot& slot) {
+  return slot.parameter.is_cpu() &&
+         (slot.parameter.scalar_type() == at::kHalf || slot.parameter.scalar_type() == at::kBFloat16);
+}
+
 void update(const Options& options, std::span<const Slot> slots) {
   const Settings settings(options);
-  if (fused(options)) return update_at_once(settings, slots);
-  for (const Slot& slot : slots) update_one(settings, slot);
+  std::vector<Slot> at_once;
+  for (const Slot& slot : slots) {
+    if (fused(options) && !misread(slot)) {
+      at_once.push_back(slot);
+    } else {
+      update_one(settings, slot);
+    }
+  }
+  update_at_once(settings, at_once);
 }
 
 Status check(const Options& options) {
