@@ -343,6 +343,18 @@ TEST(Gpipe, ABatchHasNoWindow) {
   EXPECT_THAT(do_all(root), ElementsAre("F0", "F1", "F2"));
 }
 
+TEST(Gpipe, TheNextBatchWaitsForRoomInTheWindowWhereNoUpdateHoldsItUp) {
+  Stage root(chain(0, 2, Schedule::kGpipe, 2));
+  for (std::uint64_t batch = 0; batch < 2; ++batch) {
+    for (std::uint32_t part = 0; part < 3; ++part) root.offer(part_of(batch, part, 3, batch == 1));
+  }
+  EXPECT_THAT(do_all(root), ElementsAre("F0", "F1", "F2"));
+  ASSERT_TRUE(root.on_backward(1, 0).ok());
+  EXPECT_THAT(do_all(root), ElementsAre("B0"));
+  ASSERT_TRUE(root.on_backward(1, 1).ok());
+  EXPECT_THAT(do_all(root), ElementsAre("B1", "F3", "F4", "F5"));
+}
+
 TEST(Gpipe, AllForwardsOfABatchComeBeforeItsBackwards) {
   Stage leaf(chain(1, 2, Schedule::kGpipe));
   PassHead first = head(0, false);
@@ -538,6 +550,18 @@ TEST(Misfit, AForwardBeyondTheWindow) {
   ASSERT_TRUE(stage.on_forward(0, head(1)).ok());
   expect_refused(
       stage, [](Stage& s) { return s.on_forward(0, head(2)); }, "though the window is 2");
+}
+
+TEST(Misfit, AForwardOfABatchBeyondTheWindow) {
+  Stage stage(chain(1, 3, Schedule::kGpipe, 2));
+  PassHead part = head(4);
+  part.parts = 4;
+  part.part = 3;
+  EXPECT_TRUE(stage.on_forward(0, part).ok());
+  part.part = 2;
+  part.pass = 5;
+  expect_refused(
+      stage, [&](Stage& s) { return s.on_forward(0, part); }, "though the window is 2");
 }
 
 TEST(Misfit, AForwardOfAPartThatItsBatchDoesNotHave) {
