@@ -29,8 +29,9 @@ format: bootstrap  ## bring all code into its format
 	.venv/bin/ruff check --fix --exit-zero .
 	.venv/bin/ruff format .
 
-soak: all  ## the fuzzers for ten minutes each, the transport under faults for an hour, and every test twenty times
+soak: all  ## the fuzzers for ten minutes each, protocols and transport under faults for an hour, every test twenty times
 	FUZZ_SECONDS=600 scripts/fuzz
+	build/release/cli/ravnest simulate --protocol pipeline --seeds 100000
 	build/release/tests/soak/transport_simulation --seeds 100000
 	build/release/tests/soak/transport_faults 1000
 	build/release/tests/soak/transport_mixed_load 600

@@ -75,6 +75,7 @@ void add_simulate(CLI::App& app, void (*simulate_pool)(const PoolOptions&)) {
   const auto protocol = std::make_shared<ProtocolOptions>();
   if (simulate_pool != nullptr) add_pool_options(*command, *pool);
   add_protocol_options(*command, *protocol);
+  if (simulate_pool != nullptr) command->get_option("--protocol")->excludes(command->get_option("model"));
   command->footer(text(simulate_pool == nullptr ? "" : kPoolHelp, kProtocolHelp));
   command->callback([=] {
     if (!protocol->protocol.empty()) {

@@ -41,6 +41,12 @@ const Neighbours& Stage::neighbours(PassKind kind) const {
 
 int Stage::window() const { return options_.window > 0 ? options_.window : options_.count; }
 
+// In gpipe the passes of a batch count as its first one.
+std::uint64_t Stage::counted_by_window(const PassHead& head) const {
+  const bool whole_batch = options_.schedule == Schedule::kGpipe && head.kind == PassKind::kTrain;
+  return head.pass - (whole_batch ? std::min<std::uint64_t>(head.part, head.pass) : 0);
+}
+
 // -- what comes
 
 void Stage::offer(const Offer& offer) { offers_.push_back(offer); }
@@ -53,12 +59,13 @@ Status Stage::on_forward(int from, const PassHead& head) {
   if (head.pass < next_forward_ || (known != passes_.end() && known->second.forwards_from.contains(from))) {
     return invalid("a second forward of pass ", head.pass, " came from stage ", from);
   }
-  if (options_.schedule != Schedule::kGpipe && head.pass - next_backward_ >= static_cast<std::uint64_t>(window())) {
-    return invalid("a forward of pass ", head.pass, " came from stage ", from, " while pass ", next_backward_,
-                   " is still in flight, though the window is ", window());
-  }
   if (head.parts == 0 || head.part >= head.parts) {
     return invalid("a forward of pass ", head.pass, " says that it is part ", head.part, " of ", head.parts);
+  }
+  const std::uint64_t counted = counted_by_window(head);
+  if (counted >= next_backward_ + static_cast<std::uint64_t>(window())) {
+    return invalid("a forward of pass ", head.pass, " came from stage ", from, " while pass ", next_backward_,
+                   " is still in flight, though the window is ", window());
   }
   if (known != passes_.end() && known->second.head && *known->second.head != head) {
     return invalid("stage ", from, " says something else of pass ", head.pass, " than others did");
@@ -201,7 +208,7 @@ bool Stage::root_may_begin(const Offer& offer) const {
   if (evaluating_in_flight_ > 0) return false;
   if (options_.schedule == Schedule::kAsync) return training_in_flight_ < most;
   if (flushing_ && training_in_flight_ > 0) return false;
-  return options_.schedule == Schedule::kGpipe || training_in_flight_ < most;
+  return training_in_flight_ < most || (options_.schedule == Schedule::kGpipe && offer.part > 0);
 }
 
 void Stage::begin_offered() {

@@ -15,7 +15,8 @@
 // - kAsync: nothing. The newest weights are used; nobody ever waits for an update.
 // - kSync: passes of the next batch begin after the update of the last one. With a window of as many passes as there
 //   are stages this is 1F1B with a flush.
-// - kGpipe: as kSync, with all forwards of a batch before its backwards, and no window within a batch.
+// - kGpipe: as kSync, with all forwards of a batch before its backwards, and no window within a batch: where there is
+//   room for its first pass, all of them begin.
 //
 // Not thread-safe; one owner. What comes is checked: a message that does not fit is kInvalid and changes nothing.
 #pragma once
@@ -157,6 +158,7 @@ class Stage {
   const Neighbours& neighbours(wire::PassKind kind) const;
   bool trains(const Pass& pass) const { return pass.head->kind == wire::PassKind::kTrain; }
   int window() const;
+  std::uint64_t counted_by_window(const wire::PassHead& head) const;
   bool root_may_begin(const Offer& offer) const;
   void begin_offered();
   bool may_forward(const Pass& pass) const;

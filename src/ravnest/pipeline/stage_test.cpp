@@ -1,85 +1,15 @@
 #include "ravnest/pipeline/stage.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "ravnest/pipeline/stage_testing.h"
 
-#include <functional>
-#include <string>
-#include <vector>
-
-namespace ravnest::pipeline {
+namespace ravnest::pipeline::testing {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using wire::PassHead;
 using wire::PassKind;
-
-constexpr Offer kEvaluate{.kind = PassKind::kValidate, .batch = 0, .part = 0, .parts = 1, .weight = 1, .update = false};
-
-// A stage of a chain.
-StageOptions chain(int index, int count, Schedule schedule = Schedule::kAsync, int window = 0) {
-  StageOptions options;
-  options.index = index;
-  options.count = count;
-  options.schedule = schedule;
-  options.window = window;
-  if (index > 0) options.train.producers = {index - 1};
-  if (index + 1 < count) options.train.consumers = {index + 1};
-  options.evaluate = options.train;
-  return options;
-}
-
-PassHead head(std::uint64_t pass, bool update = true, std::uint64_t updates = 0) {
-  return {.pass = pass, .step = pass, .batch = pass, .update = update, .updates = updates};
-}
-PassHead evaluation(std::uint64_t pass) { return {.pass = pass, .kind = PassKind::kPredict}; }
-
-// Part `part` of `parts` of a batch, which ends with an update if `update`.
-Offer part_of(std::uint64_t batch, std::uint32_t part, std::uint32_t parts, bool update = true) {
-  return {.kind = PassKind::kTrain,
-          .batch = batch,
-          .part = part,
-          .parts = parts,
-          .weight = 1,
-          .update = update && part + 1 == parts};
-}
-
-std::string word(const Work& work) {
-  switch (work.kind) {
-    case WorkKind::kForward: return text("F", work.head.pass);
-    case WorkKind::kBackward: return text("B", work.head.pass);
-    case WorkKind::kAnswer: return text("A", work.head.pass);
-    case WorkKind::kUpdate: return text("U", work.number);
-    case WorkKind::kAdopt: return text("V", work.number, "/", work.from);
-  }
-  return "?";
-}
-
-// Does all there is to do, and says what that was: F0 and B0 are forward and backward of pass 0, A0 its answer, U0 the
-// first update, V1/0 the adoption of stage 0's values after one update.
-std::vector<std::string> do_all(Stage& stage) {
-  std::vector<std::string> words;
-  while (const auto work = stage.next()) {
-    stage.done(*work);
-    words.push_back(word(*work));
-  }
-  return words;
-}
-
-void offer(Stage& root, int passes) {
-  for (int pass = 0; pass < passes; ++pass) root.offer({.batch = static_cast<std::uint64_t>(pass)});
-}
-
-// The message does not fit, says why, and changes nothing.
-void expect_refused(Stage& stage, const std::function<Status(Stage&)>& message, const std::string& words) {
-  const Stage before = stage;
-  const Status status = message(stage);
-  EXPECT_EQ(status.code(), Code::kInvalid);
-  EXPECT_THAT(status.message(), HasSubstr(words));
-  EXPECT_TRUE(stage == before);
-}
 
 TEST(Schedule, NamesAreReadBack) {
   for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync, Schedule::kGpipe}) {
@@ -343,6 +273,18 @@ TEST(Gpipe, ABatchHasNoWindow) {
   EXPECT_THAT(do_all(root), ElementsAre("F0", "F1", "F2"));
 }
 
+TEST(Gpipe, TheNextBatchWaitsForRoomInTheWindowWhereNoUpdateHoldsItUp) {
+  Stage root(chain(0, 2, Schedule::kGpipe, 2));
+  for (std::uint64_t batch = 0; batch < 2; ++batch) {
+    for (std::uint32_t part = 0; part < 3; ++part) root.offer(part_of(batch, part, 3, batch == 1));
+  }
+  EXPECT_THAT(do_all(root), ElementsAre("F0", "F1", "F2"));
+  ASSERT_TRUE(root.on_backward(1, 0).ok());
+  EXPECT_THAT(do_all(root), ElementsAre("B0"));
+  ASSERT_TRUE(root.on_backward(1, 1).ok());
+  EXPECT_THAT(do_all(root), ElementsAre("B1", "F3", "F4", "F5"));
+}
+
 TEST(Gpipe, AllForwardsOfABatchComeBeforeItsBackwards) {
   Stage leaf(chain(1, 2, Schedule::kGpipe));
   PassHead first = head(0, false);
@@ -357,18 +299,6 @@ TEST(Gpipe, AllForwardsOfABatchComeBeforeItsBackwards) {
 }
 
 // -- tied weights
-
-StageOptions keeper(Schedule schedule) {
-  StageOptions options = chain(1, 3, schedule, 4);
-  options.tied_users = {2};
-  return options;
-}
-
-StageOptions user(Schedule schedule) {
-  StageOptions options = chain(2, 3, schedule, 4);
-  options.tied_keepers = {1};
-  return options;
-}
 
 TEST(TiedWeights, GradientsComePassByPassUnlessTheScheduleIsAsync) {
   EXPECT_FALSE(Stage(chain(0, 2, Schedule::kAsync)).ties_pass_by_pass());
@@ -504,186 +434,6 @@ TEST(Over, MayComeAfterPassesOfTheNextCall) {
   EXPECT_EQ(stage.calls_over(), 1U);
 }
 
-// -- messages that do not fit
-
-TEST(Misfit, AForwardFromAStageThatSendsNoneHere) {
-  Stage stage(chain(1, 3));
-  expect_refused(
-      stage, [](Stage& s) { return s.on_forward(2, head(0)); }, "came from stage 2, which sends none here");
-}
-
-TEST(Misfit, AForwardToTheRoot) {
-  Stage root(chain(0, 3));
-  expect_refused(
-      root, [](Stage& s) { return s.on_forward(1, head(0)); }, "sends none here");
-}
-
-TEST(Misfit, ASecondForwardThatWaits) {
-  Stage stage(chain(1, 3));
-  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_forward(0, head(0)); }, "a second forward of pass 0");
-}
-
-TEST(Misfit, ASecondForwardOfAPassThatWasComputed) {
-  Stage stage(chain(1, 3));
-  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-  do_all(stage);
-  expect_refused(
-      stage, [](Stage& s) { return s.on_forward(0, head(0)); }, "a second forward of pass 0");
-}
-
-TEST(Misfit, AForwardBeyondTheWindow) {
-  Stage stage(chain(1, 3, Schedule::kAsync, 2));
-  ASSERT_TRUE(stage.on_forward(0, head(1)).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_forward(0, head(2)); }, "though the window is 2");
-}
-
-TEST(Misfit, AForwardOfAPartThatItsBatchDoesNotHave) {
-  Stage stage(chain(1, 3));
-  PassHead strange = head(0);
-  strange.part = 1;
-  expect_refused(
-      stage, [&](Stage& s) { return s.on_forward(0, strange); }, "part 1 of 1");
-  strange.part = 0;
-  strange.parts = 0;
-  expect_refused(
-      stage, [&](Stage& s) { return s.on_forward(0, strange); }, "part 0 of 0");
-}
-
-TEST(Misfit, AForwardThatContradictsAnother) {
-  StageOptions options = chain(2, 3);
-  options.train.producers = {0, 1};
-  Stage stage(options);
-  ASSERT_TRUE(stage.on_forward(0, head(0, true)).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_forward(1, head(0, false)); }, "something else of pass 0");
-}
-
-TEST(Misfit, AnAnswerToAPassThatIsNotKnown) {
-  Stage root(chain(0, 2));
-  expect_refused(
-      root, [](Stage& s) { return s.on_backward(1, 0); }, "does not wait for one");
-}
-
-TEST(Misfit, AnAnswerToAPassThatWasNotSentYet) {
-  Stage stage(chain(1, 3));
-  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_backward(2, 0); }, "does not wait for one");
-}
-
-TEST(Misfit, AnAnswerFromAStageThatWasSentNothing) {
-  Stage stage(chain(1, 4));
-  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-  do_all(stage);
-  expect_refused(
-      stage, [](Stage& s) { return s.on_backward(3, 0); }, "which was sent nothing");
-}
-
-TEST(Misfit, ASecondAnswer) {
-  StageOptions options = chain(1, 4);
-  options.train.consumers = {2, 3};
-  Stage stage(options);
-  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-  do_all(stage);
-  ASSERT_TRUE(stage.on_backward(2, 0).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_backward(2, 0); }, "a second answer to pass 0");
-}
-
-TEST(Misfit, TiedGradientsFromAStageThatUsesNoWeightsOfThisOne) {
-  Stage stage(keeper(Schedule::kSync));
-  expect_refused(
-      stage, [](Stage& s) { return s.on_tied_gradients(0, 0); }, "where none are waited for");
-}
-
-TEST(Misfit, TiedGradientsThatCameBefore) {
-  for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync}) {
-    Stage stage(keeper(schedule));
-    ASSERT_TRUE(stage.on_tied_gradients(2, 0).ok());
-    expect_refused(
-        stage, [](Stage& s) { return s.on_tied_gradients(2, 0); }, "came twice from stage 2");
-  }
-}
-
-TEST(Misfit, TiedGradientsOfWhatIsDone) {
-  for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync}) {
-    Stage stage(keeper(schedule));
-    ASSERT_TRUE(stage.on_tied_gradients(2, 0).ok());
-    ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-    do_all(stage);
-    ASSERT_TRUE(stage.on_backward(2, 0).ok());
-    do_all(stage);
-    expect_refused(
-        stage, [](Stage& s) { return s.on_tied_gradients(2, 0); }, "where none are waited for");
-  }
-}
-
-TEST(Misfit, TiedGradientsOfAPassThatDoesNotTrain) {
-  Stage stage(keeper(Schedule::kSync));
-  ASSERT_TRUE(stage.on_forward(0, evaluation(0)).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_tied_gradients(2, 0); }, "where none are waited for");
-}
-
-TEST(Misfit, AForwardThatDoesNotTrainOfAPassWithTiedGradients) {
-  Stage stage(keeper(Schedule::kSync));
-  ASSERT_TRUE(stage.on_tied_gradients(2, 0).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_forward(0, evaluation(0)); }, "gradients of it have come");
-}
-
-TEST(Misfit, TiedGradientsBeyondTheWindow) {
-  for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync}) {
-    Stage stage(keeper(schedule));
-    EXPECT_TRUE(stage.on_tied_gradients(2, 3).ok());
-    expect_refused(
-        stage, [](Stage& s) { return s.on_tied_gradients(2, 4); }, "where none are waited for");
-  }
-}
-
-TEST(Misfit, TiedValuesFromAStageThatKeepsNone) {
-  Stage stage(user(Schedule::kAsync));
-  expect_refused(
-      stage, [](Stage& s) { return s.on_tied_values(0, 1); }, "keeps none that are used here");
-}
-
-TEST(Misfit, TiedValuesOutOfOrder) {
-  Stage stage(user(Schedule::kAsync));
-  expect_refused(
-      stage, [](Stage& s) { return s.on_tied_values(1, 2); }, "the last were after 0");
-  ASSERT_TRUE(stage.on_tied_values(1, 1).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_tied_values(1, 1); }, "the last were after 1");
-  do_all(stage);
-  expect_refused(
-      stage, [](Stage& s) { return s.on_tied_values(1, 1); }, "the last were after 1");
-}
-
-TEST(Misfit, OverAtTheRoot) {
-  Stage root(chain(0, 2));
-  expect_refused(
-      root, [](Stage& s) { return s.on_over(0); }, "said to be over");
-}
-
-TEST(Misfit, OverOfPassesThatWereNotComputedHere) {
-  Stage stage(chain(1, 2));
-  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_over(1); }, "after 1 passes, but 0 were computed here");
-}
-
-TEST(Misfit, OverOfFewerPassesThanTheCallBefore) {
-  Stage stage(chain(1, 2));
-  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-  do_all(stage);
-  ASSERT_TRUE(stage.on_over(1).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_over(0); }, "the call before was over after 1");
-}
-
 // -- counts
 
 TEST(Counts, SayWhatAStageHasDone) {
@@ -710,4 +460,4 @@ TEST(Counts, SayWhatAStageHasDone) {
 }
 
 }  // namespace
-}  // namespace ravnest::pipeline
+}  // namespace ravnest::pipeline::testing

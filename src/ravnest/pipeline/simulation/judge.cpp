@@ -101,8 +101,9 @@ void Judge::check_head(int stage, const wire::PassHead& head) {
 
 void Judge::check_in_flight(int stage, std::uint64_t pass) {
   const Truth& at = truth(stage);
-  const bool bounded = scenario_.stages[0].schedule != Schedule::kGpipe || !trains(pass);
-  if (bounded && pass - at.backwarded >= window_) {
+  const bool whole_batch = scenario_.stages[0].schedule == Schedule::kGpipe && trains(pass);
+  const std::uint64_t first = whole_batch ? pass - offers_[pass].part : pass;
+  if (first >= at.backwarded + window_) {
     violated(Promise::kWindow, "stage ", stage, " begins pass ", pass, " while pass ", at.backwarded,
              " is in flight, and the window is ", window_);
   }

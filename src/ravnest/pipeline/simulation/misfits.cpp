@@ -74,7 +74,6 @@ class Misfits {
   }
 
   std::optional<Event> beyond_the_window() {
-    if (gpipe()) return std::nullopt;
     return forward(one_of(options_.train.producers), judge_.backwarded(stage_) + window_ + choices_.pick(3));
   }
 

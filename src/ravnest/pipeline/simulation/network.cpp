@@ -5,10 +5,9 @@
 namespace ravnest::pipeline::simulation {
 
 Network::Network(const Scenario& scenario, Choices& choices)
-    : scenario_(scenario), choices_(choices), count_(scenario.count()) {
-  const auto pairs = static_cast<std::size_t>(count_ * count_);
-  last_.resize(pairs * kLanes);
-  parted_.resize(pairs);
+    : scenario_(scenario), choices_(choices), count_(scenario.stages.size()) {
+  last_.resize(count_ * count_ * kLanes);
+  parted_.resize(count_ * count_);
 }
 
 Time Network::draw_delay() {

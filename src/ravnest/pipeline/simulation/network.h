@@ -69,13 +69,15 @@ class Network {
     bool operator<(const Due& other) const { return at != other.at ? at > other.at : order > other.order; }
   };
 
-  std::size_t pair(int from, int to) const { return static_cast<std::size_t>(from * count_ + to); }
+  std::size_t pair(int from, int to) const {
+    return static_cast<std::size_t>(from) * count_ + static_cast<std::size_t>(to);
+  }
   Time draw_delay();
   void put(Time at, const Event& event);
 
   const Scenario& scenario_;
   Choices& choices_;
-  int count_;
+  std::size_t count_;
   Time now_ = 0;
   std::uint64_t order_ = 0;
   std::vector<Time> last_;  // arrival, by pair and lane

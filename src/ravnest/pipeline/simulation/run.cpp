@@ -75,7 +75,7 @@ void Run::happens(const Event& event) {
 void Run::read_inbox(int index) {
   Node& at = node(index);
   if (at.paused || (at.working && !habits(index).reads_while_working)) return;
-  for (std::size_t next = 0; next < at.inbox.size(); ++next) take(index, at.inbox[next]);
+  for (const Event& event : at.inbox) take(index, event);
   at.inbox.clear();
 }
 
