@@ -265,12 +265,20 @@ void Stage::finish(std::uint64_t number) {
 
 // A call is over here when its passes are, and tied weights are the same everywhere.
 void Stage::close_calls() {
-  const bool equal =
-      std::ranges::all_of(options_.tied_keepers, [&](int keeper) { return adopted_[keeper] >= updates_; });
+  const bool equal = updates_contained() >= updates_;
   while (!overs_.empty() && next_backward_ >= overs_.front() && !update_due_ && equal) {
     overs_.pop_front();
     ++calls_over_;
   }
+}
+
+std::uint64_t Stage::updates_contained() const {
+  std::uint64_t contained = updates_;
+  for (const int keeper : options_.tied_keepers) {
+    const auto adopted = adopted_.find(keeper);
+    contained = std::min(contained, adopted == adopted_.end() ? 0 : adopted->second);
+  }
+  return contained;
 }
 
 bool Stage::idle() const {

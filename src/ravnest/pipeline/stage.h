@@ -129,6 +129,8 @@ class Stage {
   std::uint64_t calls_over() const { return calls_over_; }
   std::uint64_t passes_begun() const { return next_forward_; }
   std::uint64_t updates() const { return updates_; }
+  // Those that all weights used here contain, also the weights that others keep.
+  std::uint64_t updates_contained() const;
   const StageCounts& counts() const { return counts_; }
 
  private:
