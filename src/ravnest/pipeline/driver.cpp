@@ -91,7 +91,7 @@ void Driver::wait() {
   auto event = endpoint_.receive(clock_.now() + kLongestWait);
   if (event.ok()) handle(std::move(*event));
   for (const auto& [stage, when] : left_) {
-    if (clock_.now() - when < kSettleTime) continue;
+    if (stage_.may_leave(stage) || clock_.now() - when < kSettleTime) continue;
     return fail({.stage = static_cast<std::uint32_t>(stage), .lost = true, .reason = "left before the run was over"});
   }
 }

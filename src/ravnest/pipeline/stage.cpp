@@ -272,6 +272,10 @@ void Stage::close_calls() {
   }
 }
 
+bool Stage::may_leave(int stage) const {
+  return !overs_.empty() && !contains(options_.tied_users, stage) && !contains(options_.tied_keepers, stage);
+}
+
 std::uint64_t Stage::updates_contained() const {
   std::uint64_t contained = updates_;
   for (const int keeper : options_.tied_keepers) {
