@@ -1,5 +1,7 @@
 #include "ravnest/pipeline/local_cluster.h"
 
+#include <ATen/Parallel.h>
+
 #include <utility>
 
 #include "ravnest/pipeline/routes.h"
@@ -72,6 +74,7 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::open(std::span<const graph::
   }
   for (auto& stage : cluster->stages_) {
     stage->thread = std::thread([&own = *stage] {
+      at::init_num_threads();  // as many as this process was told, for kernels that ask OpenMP itself
       own.outcome = own.driver->run();
       (void)own.endpoint->close(std::chrono::steady_clock::now() + kGoodbyeTime);
     });
