@@ -82,7 +82,21 @@ class Reports {
 struct Cluster {
   std::shared_ptr<Reports> reports = std::make_shared<Reports>();
   std::unique_ptr<LocalCluster> cluster;
+
+  Cluster() = default;
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+  // Its stages may be about to call Python.
+  ~Cluster() {
+    const py::gil_scoped_release release;
+    cluster.reset();
+  }
 };
+
+std::size_t checked(const Cluster& cluster, std::size_t stage) {
+  if (stage < cluster.cluster->size()) return stage;
+  throw py::index_error(text("there is no stage ", stage, "; there are ", cluster.cluster->size()));
+}
 
 optim::Options options_of(const py::dict& given) {
   optim::Options options;
@@ -208,7 +222,7 @@ py::list reports_of(Cluster& cluster) {
 }
 
 py::dict statistics_of(Cluster& cluster, std::size_t stage) {
-  const pipeline::DriverStatistics statistics = cluster.cluster->statistics(stage);
+  const pipeline::DriverStatistics statistics = cluster.cluster->statistics(checked(cluster, stage));
   py::dict result;
   result["forwards"] = statistics.counts.forwards;
   result["backwards"] = statistics.counts.backwards;
@@ -251,16 +265,21 @@ void bind_pipeline(py::module_& module) {
       .def("end",
            [](Cluster& cluster) {
              const py::gil_scoped_release release;
-             cluster.cluster.reset();
+             cluster.cluster->end();
            })
       .def("stop",
-           [](Cluster& cluster, int stage, std::string reason) { cluster.cluster->stop(stage, std::move(reason)); })
+           [](Cluster& cluster, std::size_t stage, std::string reason) {
+             cluster.cluster->stop(static_cast<int>(checked(cluster, stage)), std::move(reason));
+           })
       .def("reports", &reports_of)
       .def("statistics", &statistics_of)
       .def("parameters",
-           [](Cluster& cluster, std::size_t stage) { return named(cluster.cluster->engine(stage).parameters()); })
-      .def("buffers",
-           [](Cluster& cluster, std::size_t stage) { return named(cluster.cluster->engine(stage).buffers()); });
+           [](Cluster& cluster, std::size_t stage) {
+             return named(cluster.cluster->engine(checked(cluster, stage)).parameters());
+           })
+      .def("buffers", [](Cluster& cluster, std::size_t stage) {
+        return named(cluster.cluster->engine(checked(cluster, stage)).buffers());
+      });
 }
 
 }  // namespace ravnest::python

@@ -45,10 +45,8 @@ class LocalCluster:
         tls: bool = False,
     ):
         stages = [stages] if isinstance(stages, Graph) else list(stages)
-        self._calls = {train: stages[-1]._calls[train] for train in (True, False)}
-        self._criterion = criterion
+        self._judge = _Judge(stages[-1], criterion)
         self._microbatches = microbatches
-        self._targets: dict[int, list] = {}
         self._batches = itertools.count()
         if callable(optimizer):
             optimizers = [optimizer(stage) for stage in range(len(stages))]
@@ -123,19 +121,29 @@ class LocalCluster:
         parts = min(self._microbatches, samples) if kind == "train" else 1
         cut = [[tensor] if parts == 1 else tensor.tensor_split(parts) for tensor in inputs]
         if targets is not None:
-            self._targets[batch] = [targets] if parts == 1 else list(_split(targets, parts))
+            self._judge.targets[batch] = [targets] if parts == 1 else list(_split(targets, parts))
         for part, tensors in enumerate(zip(*cut, strict=True)):
             last = part == parts - 1
             weight = tensors[0].shape[0] / samples
             self._core.offer(kind, batch, part, parts, weight, update and last, list(tensors), timeout_s)
 
-    def _judge(self, head, outputs):
+
+class _Judge:
+    """What the last stage asks about a pass's outputs. Apart from the cluster, which would otherwise keep itself."""
+
+    def __init__(self, last: Graph, criterion: Callable):
+        self._calls, self._criterion = last._calls, criterion
+        self.targets: dict[int, list] = {}  # by batch: those of its parts
+
+    def __call__(self, head, outputs):
         call = self._calls[head["kind"] == "train"]
         result = outputs[0] if call.single_output else call.unflatten(outputs)
-        targets = self._targets[head["batch"]][head["part"]]
+        targets = self.targets[head["batch"]][head["part"]]
         if head["part"] == head["parts"] - 1:
-            del self._targets[head["batch"]]
+            del self.targets[head["batch"]]
         loss = self._criterion(result, targets)
+        if not isinstance(loss, torch.Tensor):
+            raise TypeError(f"the criterion must give a tensor, not {type(loss).__name__}")
         samples = next((each.shape[0] for each in outputs if each is not None and each.dim() > 0), 1)
         return loss, samples, _correct(result, targets)
 

@@ -91,7 +91,7 @@ void Driver::wait() {
   auto event = endpoint_.receive(clock_.now() + kLongestWait);
   if (event.ok()) handle(std::move(*event));
   for (const auto& [stage, when] : left_) {
-    if (clock_.now() - when < kSettleTime) continue;
+    if (stage_.may_leave(stage) || clock_.now() - when < kSettleTime) continue;
     return fail({.stage = static_cast<std::uint32_t>(stage), .lost = true, .reason = "left before the run was over"});
   }
 }
@@ -242,6 +242,7 @@ void Driver::publish() {
     published_ = own_;
     unbegun_ = stage_.waiting() + requests_.size();
     drained_ = requests_.empty() && stage_.idle() && reports_ >= stage_.passes_begun();
+    updates_contained_ = stage_.updates_contained();
   }
   changed_.notify_all();
 }
@@ -282,6 +283,12 @@ std::string Driver::sentence(const wire::Failed& failed) const {
   return text(node, " (stage ", failed.stage, ") ", failed.reason);
 }
 
+// With the mutex held, after `stop`: what the run is going to end with, if nothing comes before.
+Status Driver::stopped() const {
+  return cancelled(
+      sentence({.stage = static_cast<std::uint32_t>(options_.stage.index), .lost = false, .reason = *stop_}));
+}
+
 // -- any thread
 
 Status Driver::offer(const Offer& offer, std::vector<wire::EdgeTensor> model_inputs, TimePoint deadline) {
@@ -291,7 +298,7 @@ Status Driver::offer(const Offer& offer, std::vector<wire::EdgeTensor> model_inp
       return failure_ || stop_ || unbegun_ < std::max<std::size_t>(options_.offered_most, 1);
     });
     if (failure_) return *failure_;
-    if (stop_) return cancelled("the run was stopped");
+    if (stop_) return stopped();
     if (!room) return ravnest::deadline("no room for another pass; ", unbegun_, " wait to begin");
     requests_.emplace_back(offer, std::move(model_inputs));
     ++unbegun_;
@@ -305,8 +312,17 @@ Status Driver::drain(TimePoint deadline) {
   std::unique_lock lock(mutex_);
   const bool done = changed_.wait_until(lock, deadline, [&] { return failure_ || stop_ || drained_; });
   if (failure_) return *failure_;
-  if (stop_) return cancelled("the run was stopped");
+  if (stop_) return stopped();
   return done ? Status() : ravnest::deadline("passes are still in flight");
+}
+
+Status Driver::catch_up(std::uint64_t updates, TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  const bool done =
+      changed_.wait_until(lock, deadline, [&] { return failure_ || stop_ || updates_contained_ >= updates; });
+  if (failure_) return *failure_;
+  if (stop_) return stopped();
+  return done ? Status() : ravnest::deadline("the weights contain ", updates_contained_, " updates of ", updates);
 }
 
 void Driver::finish() {

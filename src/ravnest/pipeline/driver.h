@@ -63,6 +63,8 @@ class Driver {
   Status offer(const Offer& offer, std::vector<wire::EdgeTensor> model_inputs, TimePoint deadline);
   // Root: until all that was offered is computed everywhere and reported.
   Status drain(TimePoint deadline);
+  // Until the weights used here contain that many updates: others answer a pass before they update.
+  Status catch_up(std::uint64_t updates, TimePoint deadline);
   // Root: the call is over when all that was offered is.
   void finish();
   // Ends the run everywhere. `reason` reads on after the node's name: "was interrupted".
@@ -88,6 +90,7 @@ class Driver {
   void publish();
   Status end_alike();
   std::string sentence(const wire::Failed& failed) const;
+  Status stopped() const;
 
   const DriverOptions options_;
   transport::Endpoint& endpoint_;
@@ -113,6 +116,7 @@ class Driver {
   std::deque<std::pair<Offer, std::vector<wire::EdgeTensor>>> requests_;
   std::size_t unbegun_ = 0;  // offers that the stage has not begun, requests included
   bool drained_ = true;
+  std::uint64_t updates_contained_ = 0;
   bool finish_ = false;
   std::optional<std::string> stop_;
   std::optional<Status> failure_;

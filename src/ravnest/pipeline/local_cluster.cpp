@@ -1,5 +1,7 @@
 #include "ravnest/pipeline/local_cluster.h"
 
+#include <ATen/Parallel.h>
+
 #include <utility>
 
 #include "ravnest/pipeline/routes.h"
@@ -48,6 +50,9 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::open(std::span<const graph::
       options.endpoints.push_back(cluster->network_->open(name, peers));
     }
   } else {
+    if (options.endpoints.size() != stages.size()) {
+      return invalid(stages.size(), " stages take as many endpoints, not ", options.endpoints.size());
+    }
     for (std::size_t i = 0; i < names.size(); ++i) names[i] = options.endpoints[i]->name();
   }
   options.worker.host_memory = !within;
@@ -69,6 +74,7 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::open(std::span<const graph::
   }
   for (auto& stage : cluster->stages_) {
     stage->thread = std::thread([&own = *stage] {
+      at::init_num_threads();  // as many as this process was told, for kernels that ask OpenMP itself
       own.outcome = own.driver->run();
       (void)own.endpoint->close(std::chrono::steady_clock::now() + kGoodbyeTime);
     });
@@ -76,14 +82,17 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::open(std::span<const graph::
   return cluster;
 }
 
-LocalCluster::~LocalCluster() {
-  if (!stages_.empty()) stages_.front()->driver->stop("was closed before its passes were done");
+void LocalCluster::end() {
+  if (!stages_.empty() && stages_.front()->thread.joinable()) {
+    stages_.front()->driver->stop("was closed before its passes were done");
+  }
   for (const auto& stage : stages_) {
     if (stage->thread.joinable()) stage->thread.join();
   }
 }
 
 Status LocalCluster::offer(const Offer& offer, const std::vector<at::Tensor>& inputs, TimePoint deadline) {
+  if (closed_) return cancelled("the cluster is closed");
   std::vector<wire::EdgeTensor> edges;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) edges.push_back({static_cast<std::uint32_t>(i), false, to_wire(inputs[i], {}, false)});
@@ -91,9 +100,17 @@ Status LocalCluster::offer(const Offer& offer, const std::vector<at::Tensor>& in
   return stages_.front()->driver->offer(offer, std::move(edges), deadline);
 }
 
-Status LocalCluster::drain(TimePoint deadline) { return stages_.front()->driver->drain(deadline); }
+Status LocalCluster::drain(TimePoint deadline) {
+  if (Status drained = stages_.front()->driver->drain(deadline); !drained.ok()) return drained;
+  const std::uint64_t updates = stages_.front()->driver->statistics().counts.updates;
+  for (const auto& stage : stages_) {
+    if (Status caught_up = stage->driver->catch_up(updates, deadline); !caught_up.ok()) return caught_up;
+  }
+  return {};
+}
 
 Status LocalCluster::close() {
+  closed_ = true;
   stages_.front()->driver->finish();
   Status first;
   for (const auto& stage : stages_) {

@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
@@ -44,14 +45,16 @@ class LocalCluster {
                                                     LocalClusterOptions options);
   LocalCluster(const LocalCluster&) = delete;
   LocalCluster& operator=(const LocalCluster&) = delete;
-  // Ends whatever runs.
-  ~LocalCluster();
+  ~LocalCluster() { end(); }
 
   // `inputs` are the model's, flat; they must not be written to until the pass is done. Otherwise as Driver's.
   Status offer(const Offer& offer, const std::vector<at::Tensor>& inputs, TimePoint deadline);
+  // Until all that was offered is computed, and is in the weights of all stages.
   Status drain(TimePoint deadline);
   // Waits for all that was offered, and ends. What the stages' runs ended with, the first failure of them.
   Status close();
+  // Ends whatever runs. The weights stay.
+  void end();
   void stop(int stage, std::string reason) {
     stages_[static_cast<std::size_t>(stage)]->driver->stop(std::move(reason));
   }
@@ -77,6 +80,7 @@ class LocalCluster {
 
   std::unique_ptr<transport::inproc::Network> network_;
   std::vector<std::unique_ptr<StageThread>> stages_;
+  std::atomic<bool> closed_ = false;
 };
 
 }  // namespace ravnest::pipeline

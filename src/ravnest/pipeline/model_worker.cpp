@@ -48,6 +48,16 @@ Tensor own_gradient(Tensor gradient, const Tensor& parameter) {
   return at::empty_like(parameter).copy_(gradient);
 }
 
+// An error of torch's in its own words, without the frames of its stack.
+template <class Compute>
+Result<std::vector<Outgoing>> plainly(const Compute& compute) {
+  try {
+    return compute();
+  } catch (const c10::Error& error) {
+    return internal(error.what_without_backtrace());
+  }
+}
+
 // By stage, the last first: the order in which one process would add up what comes back.
 template <class T>
 void sort_last_stage_first(std::vector<T>& parts) {
@@ -106,9 +116,22 @@ wire::Tensor ModelWorker::packed(const Tensor& tensor) const {
   return to_wire(tensor, options_.codec, options_.host_memory);
 }
 
+Result<std::vector<Outgoing>> ModelWorker::forward(const PassHead& head, std::vector<wire::Forward> parts) {
+  return plainly([&] { return run_forward(head, std::move(parts)); });
+}
+
+Result<std::vector<Outgoing>> ModelWorker::backward(const PassHead& head, std::vector<wire::Backward> answers,
+                                                    std::vector<wire::TiedTensors> tied) {
+  return plainly([&] { return run_backward(head, std::move(answers), std::move(tied)); });
+}
+
+Result<std::vector<Outgoing>> ModelWorker::update(std::uint64_t number, std::vector<wire::TiedTensors> tied) {
+  return plainly([&] { return run_update(number, std::move(tied)); });
+}
+
 // -- forward
 
-Result<std::vector<Outgoing>> ModelWorker::forward(const PassHead& head, std::vector<wire::Forward> parts) {
+Result<std::vector<Outgoing>> ModelWorker::run_forward(const PassHead& head, std::vector<wire::Forward> parts) {
   const bool trains = head.kind == PassKind::kTrain;
   Pass pass;
   pass.inputs.resize(routing(head.kind).inputs.size());
@@ -235,8 +258,8 @@ Result<std::vector<Outgoing>> ModelWorker::send_on(const PassHead& head, const s
 
 // -- backward
 
-Result<std::vector<Outgoing>> ModelWorker::backward(const PassHead& head, std::vector<wire::Backward> answers,
-                                                    std::vector<wire::TiedTensors> tied) {
+Result<std::vector<Outgoing>> ModelWorker::run_backward(const PassHead& head, std::vector<wire::Backward> answers,
+                                                        std::vector<wire::TiedTensors> tied) {
   Pass pass = std::move(passes_.extract(head.pass).mapped());
   if (options_.recompute && !is_leaf()) recompute(head, pass);
   auto incoming = sum_answers(pass, answers);
@@ -327,7 +350,7 @@ void ModelWorker::add_gradients(std::span<Tensor> gradients) {
 
 // -- updates
 
-Result<std::vector<Outgoing>> ModelWorker::update(std::uint64_t number, std::vector<wire::TiedTensors> tied) {
+Result<std::vector<Outgoing>> ModelWorker::run_update(std::uint64_t number, std::vector<wire::TiedTensors> tied) {
   std::vector<Outgoing> outgoing;
   if (!options_.ties_pass_by_pass) {
     if (Status status = add_tied(std::move(tied), gradients_); !status.ok()) return status;
@@ -422,6 +445,7 @@ Status ModelWorker::adopt(wire::TiedTensors values) {
     own.copy_(*value);
   }
   store_.publish();
+  versions_most_ = std::max(versions_most_, store_.alive());
   return {};
 }
 

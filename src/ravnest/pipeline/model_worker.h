@@ -84,6 +84,10 @@ class ModelWorker final : public Worker {
     std::vector<int> users;  // all but the keeper
   };
 
+  Result<std::vector<Outgoing>> run_forward(const wire::PassHead& head, std::vector<wire::Forward> parts);
+  Result<std::vector<Outgoing>> run_backward(const wire::PassHead& head, std::vector<wire::Backward> answers,
+                                             std::vector<wire::TiedTensors> tied);
+  Result<std::vector<Outgoing>> run_update(std::uint64_t number, std::vector<wire::TiedTensors> tied);
   bool is_leaf() const;
   const ir::Routing& routing(wire::PassKind kind) const;
   Status place(const wire::Forward& part, const ir::Routing& routing, Pass& pass) const;

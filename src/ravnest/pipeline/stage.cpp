@@ -284,9 +284,17 @@ void Stage::finish(std::uint64_t number) {
 
 // A call is over here when its last update is made, and tied weights are the same everywhere.
 void Stage::close_calls() {
-  const bool equal =
-      std::ranges::all_of(options_.tied_keepers, [&](int keeper) { return adopted(keeper) >= updates_; });
-  if (!update_due_ && equal) calls_over_ += std::exchange(overs_, 0);
+  if (!update_due_ && updates_contained() >= updates_) calls_over_ += std::exchange(overs_, 0);
+}
+
+bool Stage::may_leave(int stage) const {
+  return overs_ > 0 && !contains(options_.tied_users, stage) && !contains(options_.tied_keepers, stage);
+}
+
+std::uint64_t Stage::updates_contained() const {
+  std::uint64_t contained = updates_;
+  for (const int keeper : options_.tied_keepers) contained = std::min(contained, adopted(keeper));
+  return contained;
 }
 
 bool Stage::idle() const {

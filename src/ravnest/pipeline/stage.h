@@ -137,8 +137,12 @@ class Stage {
   bool idle() const;
   // Not the root: as many calls of the root's as were over when all before them was done here.
   std::uint64_t calls_over() const { return calls_over_; }
+  // Whether nothing is to come from that stage any more: the call is over, and only tied weights are still sent.
+  bool may_leave(int stage) const;
   std::uint64_t passes_begun() const { return next_forward_; }
   std::uint64_t updates() const { return updates_; }
+  // Those that all weights used here contain, also the weights that others keep.
+  std::uint64_t updates_contained() const;
   const StageCounts& counts() const { return counts_; }
   // Whether they would do the same from here on.
   bool operator==(const Stage&) const = default;

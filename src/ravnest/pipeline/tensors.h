@@ -1,7 +1,8 @@
 // Between torch's tensors and those of messages.
 //
 // A tensor goes into a message without a copy, as the memory that it has; whoever is in the same process gets that very
-// tensor out again, wherever its memory is. What came over a network is used where it was received.
+// tensor out again, wherever its memory is. What came over a network is used where it was received. The order in which
+// the dimensions lie in memory is kept: kernels go by it, and would round in other ways.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -30,6 +30,18 @@ Result<std::uint64_t> checked_count(const std::vector<std::int64_t>& shape) {
   return empty ? 0 : count;
 }
 
+// Whether the dimensions' order, if it has one, names each of them once.
+Status check_order(const Tensor& tensor) {
+  if (tensor.order.empty()) return {};
+  std::vector<bool> named(tensor.shape.size());
+  for (const std::uint8_t dimension : tensor.order) {
+    if (dimension >= named.size() || named[dimension]) return corrupt("a tensor's dimensions have no such order");
+    named[dimension] = true;
+  }
+  if (tensor.order.size() == named.size()) return {};
+  return corrupt("the order of a tensor's ", named.size(), " dimensions has ", tensor.order.size());
+}
+
 // Whether the tensor's bytes are as many as its type, shape and codec say. Top-k's own head says how many it kept: its
 // decoder checks that.
 Status check_size(const Tensor& tensor) {
@@ -56,12 +68,16 @@ Status check_size(const Tensor& tensor) {
 // Its type is the archive format's number for it, which is stable.
 void fields(auto& f, Tensor& tensor) {
   constexpr bool kReads = std::remove_reference_t<decltype(f)>::kReads;
-  if constexpr (!kReads) f.fail(check_size(tensor));
+  if constexpr (!kReads) {
+    f.fail(check_size(tensor));
+    f.fail(check_order(tensor));
+  }
   auto dtype = static_cast<std::uint8_t>(ir::schema_number(tensor.dtype));
   std::uint64_t size = tensor.data.size();
   f(dtype);
   f(tensor.codec);
   f(tensor.shape);
+  f(tensor.order);
   f(size);
   if constexpr (kReads) {
     const auto known = ir::dtype_from_schema(dtype);
@@ -69,6 +85,7 @@ void fields(auto& f, Tensor& tensor) {
     tensor.dtype = known.value_or(ir::DType::kFloat32);
     tensor.data = f.take_payload(size);
     f.fail(check_size(tensor));
+    f.fail(check_order(tensor));
   } else {
     f.add_payload(tensor.data);
   }

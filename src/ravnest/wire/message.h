@@ -27,6 +27,7 @@ struct Tensor {
   CodecKind codec = CodecKind::kNone;
   std::vector<std::int64_t> shape;
   Slice data;
+  std::vector<std::uint8_t> order = {};  // the dimensions as they lie in memory, the outermost first; none: C order
 };
 
 // The number of elements of the shape.

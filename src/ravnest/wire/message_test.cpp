@@ -31,6 +31,7 @@ PassHead sample_head() {
 Forward sample_forward() {
   Forward forward{.head = sample_head(), .stage = 3, .tensors = {}, .model_inputs = {}};
   forward.tensors.push_back({5, true, tensor_of(DType::kFloat32, {2, 3}, 24)});
+  forward.tensors.back().tensor.order = {1, 0};
   forward.tensors.push_back({6, false, tensor_of(DType::kInt64, {0, 4}, 0)});
   forward.tensors.push_back({7, false, tensor_of(DType::kUInt8, {}, 1, 9)});
   forward.tensors.push_back({8, false, tensor_of(DType::kBool, {65}, 65, 4)});
@@ -188,9 +189,9 @@ TEST(Message, TheBytesOfAMessageAreThese) {
   ASSERT_TRUE(encoded.ok());
   const std::vector<std::byte> bytes = joined(*encoded);
   EXPECT_EQ(hex(bytes),
-            "6600000000080706050403020101000010000000000005000000000000000100000004000000000000000000"
+            "6a00000000080706050403020101000010000000000005000000000000000100000004000000000000000000"
             "d03f010300000000000000030000000100000005000000010700020000000100000000000000020000000000"
-            "00000800000000000000000000000000000000000000000000000000000000000000000000000000a0a1a2a3"
+            "00000000000008000000000000000000000000000000000000000000000000000000000000000000a0a1a2a3"
             "a4a5a6a7");
 }
 
@@ -292,9 +293,24 @@ TEST(Message, ATensorsSizeMustFollowFromItsShape) {
   }
   for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{15}, std::uint64_t{17}, UINT64_MAX}) {
     std::vector<std::byte> bytes = one_tensor();
-    std::memcpy(bytes.data() + kTensorAt + 22, &size, sizeof size);
+    std::memcpy(bytes.data() + kTensorAt + 26, &size, sizeof size);
     EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt) << size;
   }
+}
+
+TEST(Message, AnOrderOfDimensionsNamesEachOnce) {
+  Tensor tensor = tensor_of(DType::kUInt8, {2, 2}, 4);
+  for (const std::vector<std::uint8_t>& order : {std::vector<std::uint8_t>{1}, {1, 1}, {0, 2}, {0, 1, 1}}) {
+    tensor.order = order;
+    EXPECT_EQ(encode(RingChunk{0, 0, 0, 0, 1, tensor}).status().code(), Code::kInvalid);
+  }
+  tensor.order = {1, 0};
+  std::vector<std::byte> bytes = joined(*encode(RingChunk{0, 0, 0, 0, 1, tensor}));
+  EXPECT_TRUE(decode(received(bytes)).ok());
+  const auto order = std::ranges::search(bytes, std::vector<std::byte>{std::byte{1}, std::byte{0}, std::byte{4}});
+  ASSERT_FALSE(order.empty());
+  order.front() = std::byte{0};
+  EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt);
 }
 
 TEST(Message, AShapeOfSixtyFourDimensionsIsTheLongest) {

@@ -46,7 +46,7 @@ inline Tensor tensor_of(ir::DType dtype, std::vector<std::int64_t> shape, std::s
 }
 
 inline bool same(const Tensor& a, const Tensor& b) {
-  return a.dtype == b.dtype && a.codec == b.codec && a.shape == b.shape &&
+  return a.dtype == b.dtype && a.codec == b.codec && a.shape == b.shape && a.order == b.order &&
          std::ranges::equal(a.data.bytes, b.data.bytes);
 }
 
