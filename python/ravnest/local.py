@@ -145,7 +145,8 @@ class _Judge:
         if not isinstance(loss, torch.Tensor):
             raise TypeError(f"the criterion must give a tensor, not {type(loss).__name__}")
         samples = next((each.shape[0] for each in outputs if each is not None and each.dim() > 0), 1)
-        return loss, samples, _correct(result, targets)
+        # Counting waits for the device, so only where it is asked for.
+        return loss, samples, 0 if head["kind"] == "train" else _correct(result, targets)
 
 
 def _split(targets, parts):
