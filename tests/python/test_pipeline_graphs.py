@@ -4,7 +4,7 @@ import models
 import pytest
 import torch
 from eager import Eager
-from models.branching import Crossing, Layers
+from models.branching import Crossing, DenseSkips, Layers
 from passes import assert_equal, assert_same_outputs
 from pipelines import (
     ADAM,
@@ -80,6 +80,14 @@ def test_bools_integers_and_inputs_reach_late_stages(archive):
     assert any(consumers[-1] == 3 for consumers in first.consumers())
     assert (-1, 1) in second.inputs() and (-1, 2) in last.inputs()
     check(CROSSING, archive, cuts, CROSSING.batches([6] * 5), microbatches=2)
+
+
+def test_gradients_from_many_stages_are_summed_as_in_one_process(archive):
+    task = Task(models.Case("dense_skips", DenseSkips, models.rows(8)), F.cross_entropy, labels(8))
+    graph = ravnest.load(archive(task.case))
+    cuts = [f"layers.{number}" for number in range(1, 5)]
+    assert any(consumers == [1, 2, 3, 4] for consumers in graph.slice(cuts)[0].consumers())
+    check(task, archive, cuts, task.batches([6] * 5), microbatches=2)
 
 
 def test_a_stage_without_weights_passes_on_what_it_gets(archive):
