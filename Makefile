@@ -18,7 +18,7 @@ demo: all  ## train a small model on scikit-learn's digits through the engine
 test: all  ## all tests: C++, sanitizers, Python, a short run of the fuzzers
 	@scripts/test
 
-bench: all  ## the transport against raw sockets, planning times, step times against PyTorch
+bench: all  ## everything that is measured against others: sockets, pipelines, optimizers, steps
 	benchmarks/run
 
 lint: bootstrap  ## clang-format, clang-tidy, ruff
@@ -29,12 +29,14 @@ format: bootstrap  ## bring all code into its format
 	.venv/bin/ruff check --fix --exit-zero .
 	.venv/bin/ruff format .
 
-soak: all  ## the fuzzers for ten minutes each, protocols and transport under faults for an hour, every test twenty times
+soak: all  ## the fuzzers for ten minutes each, protocols, transport and pipelines under faults and for hours, every test twenty times
 	FUZZ_SECONDS=600 scripts/fuzz
 	build/release/cli/ravnest simulate --protocol pipeline --seeds 100000
 	build/release/tests/soak/transport_simulation --seeds 100000
 	build/release/tests/soak/transport_faults 1000
 	build/release/tests/soak/transport_mixed_load 600
+	$(PYTHON) tests/soak/pipeline_kills.py 50
+	$(PYTHON) tests/soak/pipeline_memory.py 3600
 	ctest --preset release --repeat until-fail:20
 
 clean:  ## remove what was built; .venv stays
