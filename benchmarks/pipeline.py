@@ -153,10 +153,13 @@ class Ours:
             raise RuntimeError(f"{self.case.name}: {failures}")
         return results
 
-    def alone(self, **settings) -> list[float]:
+    def alone(self, at_once: int = 1, **settings) -> list[float]:
+        """Seconds that each stage computes per pass, in `at_once` processes that do the same at the same time."""
         stage_processes.write_run(self.folder, self.stages, self.inputs, self.targets, **settings)
-        answer = subprocess.run([stage_processes.PROGRAM, "alone", self.folder], capture_output=True, check=True)
-        return json.loads(answer.stdout)["seconds"]
+        command = [stage_processes.PROGRAM, "alone", self.folder]
+        processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(at_once)]
+        answers = [json.loads(process.communicate()[0])["seconds"] for process in processes]
+        return [statistics.mean(each) for each in zip(*answers, strict=True)]
 
 
 def step_s(results: list[dict]) -> float:

@@ -98,24 +98,6 @@ std::size_t checked(const Cluster& cluster, std::size_t stage) {
   throw py::index_error(text("there is no stage ", stage, "; there are ", cluster.cluster->size()));
 }
 
-optim::Options options_of(const py::dict& given) {
-  optim::Options options;
-  for (const auto& [key, value] : given) {
-    optim::Option& option = options[key.cast<std::string>()];
-    if (py::isinstance<py::bool_>(value))
-      option = value.cast<bool>();
-    else if (py::isinstance<py::int_>(value))
-      option = value.cast<std::int64_t>();
-    else if (py::isinstance<py::float_>(value))
-      option = value.cast<double>();
-    else if (py::isinstance<py::str>(value))
-      option = value.cast<std::string>();
-    else
-      option = value.cast<std::vector<double>>();
-  }
-  return options;
-}
-
 // A Python function (parameters, gradients or None) -> None.
 std::unique_ptr<optim::Optimizer> optimizer_of(const py::function& step) {
   const std::shared_ptr<py::function> held(new py::function(step), [](py::function* function) {
@@ -179,8 +161,8 @@ std::unique_ptr<Cluster> open_cluster(const std::vector<const graph::Engine*>& e
     } else if (py::isinstance<py::function>(each)) {
       own.push_back(optimizer_of(each.cast<py::function>()));
     } else {
-      const auto [name, settings] = each.cast<std::pair<std::string, py::dict>>();
-      own.push_back(unwrap(optim::make_optimizer(name, options_of(settings))));
+      const auto [name, settings] = each.cast<std::pair<std::string, optim::Options>>();
+      own.push_back(accepted(optim::make_optimizer(name, settings)));
     }
   }
   auto result = std::make_unique<Cluster>();
