@@ -46,6 +46,15 @@ FROZEN_INSIDE = Task(
 FROZEN_LAST = Task(models.Case("frozen_last", lambda: Layers(frozen=[3]), models.rows(8)), F.cross_entropy, labels(8))
 PARTLY_FROZEN = Task(case_of("frozen"), F.cross_entropy, labels(3))
 TIED_TWICE = Task(case_of("tied_twice"), F.cross_entropy, labels(6))
+
+
+def frozen_ties():
+    model = case_of("tied_twice").model()
+    model.a.weight.requires_grad_(False)
+    return model
+
+
+FROZEN_TIES = Task(models.Case("frozen_ties", frozen_ties, case_of("tied_twice").inputs), F.cross_entropy, labels(6))
 MIXED = Task(case_of("mixed"), lambda y, t: F.cross_entropy(y["logits"], t) + y["both"][0].square().mean(), labels(5))
 
 
@@ -110,6 +119,10 @@ def test_what_is_frozen_stays_and_the_rest_trains(task, recompute, archive):
     frozen = {name for name, parameter in task.case.model().named_parameters() if not parameter.requires_grad}
     same = {name for name in before if torch.equal(ours.state[name], before[name])}
     assert same == frozen | ({"unused"} & before.keys())
+
+
+def test_a_frozen_weight_that_stages_share_keeps_nobody_waiting(archive):
+    check(FROZEN_TIES, archive, ["b", "c"], FROZEN_TIES.batches([6] * 5))
 
 
 @pytest.mark.parametrize("task", [DIGITS, GPT, BERT], ids=lambda task: task.case.name)

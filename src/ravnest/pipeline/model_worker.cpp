@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <set>
 #include <span>
 #include <utility>
@@ -58,12 +60,6 @@ Result<std::vector<Outgoing>> plainly(const Compute& compute) {
   }
 }
 
-// By stage, the last first: the order in which one process would add up what comes back.
-template <class T>
-void sort_last_stage_first(std::vector<T>& parts) {
-  std::ranges::sort(parts, [](const T& a, const T& b) { return a.stage > b.stage; });
-}
-
 wire::Report report_of(const PassHead& head, const Verdict& verdict) {
   return {.pass = head.pass,
           .loss = verdict.loss.defined() ? verdict.loss.item<double>() : 0,
@@ -95,15 +91,9 @@ ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Opt
       options_(std::move(options)),
       optimizer_(std::move(optimizer)),
       store_(engine.tensors()),
+      tied_(stage_, engine.names(), store_),
       gradients_(store_.parameters().size()) {
   if (options_.recompute) written_buffers_ = buffers_written(engine);
-  std::set<std::size_t> known;
-  for (const auto& [name, stages] : stage_.tied) {
-    const auto tensor = static_cast<std::size_t>(std::ranges::find(engine.names(), name) - engine.names().begin());
-    const int parameter = store_.parameter_of(tensor);
-    if (parameter < 0 || !known.insert(static_cast<std::size_t>(parameter)).second) continue;
-    ties_.push_back({name, static_cast<std::size_t>(parameter), keeper_of(stages), {stages.begin() + 1, stages.end()}});
-  }
 }
 
 bool ModelWorker::is_leaf() const { return stage_.index + 1 == stage_.count; }
@@ -287,8 +277,7 @@ Result<std::vector<Outgoing>> ModelWorker::run_backward(const PassHead& head, st
   std::vector<Outgoing> outgoing = answer(head, pass, std::span(gradients).first(inputs));
   const std::span<Tensor> own = std::span(gradients).subspan(inputs);
   if (options_.ties_pass_by_pass) {
-    if (Status status = add_tied(std::move(tied), own); !status.ok()) return status;
-    send_tied_gradients(own, head.pass, outgoing);
+    if (Status status = exchange_tied(std::move(tied), own, head.pass, outgoing); !status.ok()) return status;
   }
   add_gradients(own);
   if (is_leaf()) outgoing.push_back({0, report_of(head, pass.verdict)});
@@ -304,7 +293,8 @@ void ModelWorker::recompute(const PassHead& head, Pass& pass) const {
 
 Result<std::vector<Tensor>> ModelWorker::sum_answers(const Pass& pass, std::vector<wire::Backward>& answers) const {
   std::vector<Tensor> sums(pass.outputs.size());
-  sort_last_stage_first(answers);
+  // The last stage first: as one process would add them up.
+  std::ranges::sort(answers, std::greater(), &wire::Backward::stage);
   for (const wire::Backward& part : answers) {
     for (const wire::EdgeTensor& edge : part.tensors) {
       if (edge.index >= sums.size()) return invalid("stage ", part.stage, " sent a gradient of output ", edge.index);
@@ -353,8 +343,7 @@ void ModelWorker::add_gradients(std::span<Tensor> gradients) {
 Result<std::vector<Outgoing>> ModelWorker::run_update(std::uint64_t number, std::vector<wire::TiedTensors> tied) {
   std::vector<Outgoing> outgoing;
   if (!options_.ties_pass_by_pass) {
-    if (Status status = add_tied(std::move(tied), gradients_); !status.ok()) return status;
-    send_tied_gradients(gradients_, number, outgoing);
+    if (Status status = exchange_tied(std::move(tied), gradients_, number, outgoing); !status.ok()) return status;
   }
   if (options_.on_gradients) options_.on_gradients(gradients_);
   if (optimizer_ && !gradients_.empty()) {
@@ -365,88 +354,25 @@ Result<std::vector<Outgoing>> ModelWorker::run_update(std::uint64_t number, std:
   }
   for (Tensor& gradient : gradients_) gradient.reset();
   if (options_.on_update) options_.on_update(number + 1);
-  send_tied_values(number + 1, outgoing);
+  std::ranges::move(tied_.values(number + 1, store_.newest(), options_.host_memory), std::back_inserter(outgoing));
   return outgoing;
 }
 
-// -- tied weights
-
-Status ModelWorker::add_tied(std::vector<wire::TiedTensors> tied, std::span<Tensor> gradients) const {
-  sort_last_stage_first(tied);
-  std::vector<Tensor> sums(ties_.size());
-  for (const wire::TiedTensors& part : tied) {
-    for (const wire::NamedTensor& named : part.tensors) {
-      const auto tie = std::ranges::find(ties_, named.name, &Tie::name);
-      if (tie == ties_.end() || tie->keeper != stage_.index) {
-        return invalid("stage ", part.stage, " sent a gradient of \"", named.name, "\", which is not kept here");
-      }
-      auto gradient = from_wire(named.tensor, engine_.device());
-      if (!gradient.ok()) return gradient.status();
-      Tensor& sum = sums[static_cast<std::size_t>(tie - ties_.begin())];
-      sum = sum.defined() ? sum + *gradient : std::move(*gradient);
-    }
-  }
-  for (std::size_t i = 0; i < ties_.size(); ++i) {
-    Tensor& own = gradients[ties_[i].parameter];
-    if (sums[i].defined()) own = own.defined() ? sums[i] + own : sums[i];
-  }
+// Of weights that are kept here the others' gradients are added; those of weights that are kept elsewhere go there.
+Status ModelWorker::exchange_tied(std::vector<wire::TiedTensors> sent, std::span<Tensor> gradients,
+                                  std::uint64_t number, std::vector<Outgoing>& outgoing) const {
+  if (Status added = tied_.add(std::move(sent), gradients, engine_.device()); !added.ok()) return added;
+  auto messages = tied_.take_out(gradients, number, [this](const Tensor& gradient) { return packed(gradient); });
+  std::ranges::move(messages, std::back_inserter(outgoing));
   return {};
-}
-
-// Takes what is kept elsewhere out of `gradients`.
-void ModelWorker::send_tied_gradients(std::span<Tensor> gradients, std::uint64_t number,
-                                      std::vector<Outgoing>& outgoing) const {
-  std::map<int, wire::TiedTensors> by_keeper;
-  for (const Tie& tie : ties_) {
-    if (tie.keeper == stage_.index) continue;
-    wire::TiedTensors& message = by_keeper[tie.keeper];
-    const Tensor gradient = std::exchange(gradients[tie.parameter], Tensor());
-    if (gradient.defined()) message.tensors.push_back({tie.name, packed(gradient)});
-  }
-  for (auto& [keeper, message] : by_keeper) {
-    message.gradients = true;
-    message.number = number;
-    message.stage = static_cast<std::uint32_t>(stage_.index);
-    outgoing.push_back({keeper, std::move(message)});
-  }
-}
-
-void ModelWorker::send_tied_values(std::uint64_t updates, std::vector<Outgoing>& outgoing) const {
-  const std::shared_ptr<const optim::Version> version = store_.newest();
-  std::map<int, wire::TiedTensors> by_user;
-  for (const Tie& tie : ties_) {
-    if (tie.keeper != stage_.index) continue;
-    for (const int user : tie.users) {
-      by_user[user].tensors.push_back(
-          {tie.name, to_wire(version->parameters[tie.parameter], {}, options_.host_memory, version)});
-    }
-  }
-  for (auto& [user, message] : by_user) {
-    message.number = updates;
-    message.stage = static_cast<std::uint32_t>(stage_.index);
-    outgoing.push_back({user, std::move(message)});
-  }
 }
 
 Status ModelWorker::adopt(wire::TiedTensors values) {
-  const at::NoGradGuard without_gradients;
   store_.prepare();
-  for (const wire::NamedTensor& named : values.tensors) {
-    const auto tie = std::ranges::find(ties_, named.name, &Tie::name);
-    if (tie == ties_.end())
-      return invalid("stage ", values.stage, " sent values of \"", named.name, "\", unknown here");
-    auto value = from_wire(named.tensor, engine_.device());
-    if (!value.ok()) return value.status();
-    const Tensor& own = store_.parameters()[tie->parameter];
-    if (value->sizes() != own.sizes()) {
-      return invalid("stage ", values.stage, " sent \"", named.name, "\" in sizes ", value->sizes(), ", here they are ",
-                     own.sizes());
-    }
-    own.copy_(*value);
-  }
+  Status adopted = tied_.adopt(values, store_.parameters());
   store_.publish();
   versions_most_ = std::max(versions_most_, store_.alive());
-  return {};
+  return adopted;
 }
 
 }  // namespace ravnest::pipeline

@@ -17,6 +17,7 @@
 #include "ravnest/optim/optimizer.h"
 #include "ravnest/optim/store.h"
 #include "ravnest/pipeline/stage.h"
+#include "ravnest/pipeline/tied_weights.h"
 #include "ravnest/pipeline/worker.h"
 #include "ravnest/wire/codec.h"
 
@@ -76,13 +77,6 @@ class ModelWorker final : public Worker {
     std::vector<at::Tensor> buffers;  // as they were, where the pass is to be run again
     std::vector<bool> wanted;         // by input: its producer takes a gradient
   };
-  // A weight that several stages use.
-  struct Tie {
-    std::string name;
-    std::size_t parameter = 0;
-    int keeper = 0;
-    std::vector<int> users;  // all but the keeper
-  };
 
   Result<std::vector<Outgoing>> run_forward(const wire::PassHead& head, std::vector<wire::Forward> parts);
   Result<std::vector<Outgoing>> run_backward(const wire::PassHead& head, std::vector<wire::Backward> answers,
@@ -100,10 +94,8 @@ class ModelWorker final : public Worker {
   Result<std::vector<at::Tensor>> sum_answers(const Pass& pass, std::vector<wire::Backward>& answers) const;
   std::vector<Outgoing> answer(const wire::PassHead& head, const Pass& pass, std::span<at::Tensor> gradients) const;
   void add_gradients(std::span<at::Tensor> gradients);
-  Status add_tied(std::vector<wire::TiedTensors> tied, std::span<at::Tensor> gradients) const;
-  void send_tied_gradients(std::span<at::Tensor> gradients, std::uint64_t number,
-                           std::vector<Outgoing>& outgoing) const;
-  void send_tied_values(std::uint64_t updates, std::vector<Outgoing>& outgoing) const;
+  Status exchange_tied(std::vector<wire::TiedTensors> sent, std::span<at::Tensor> gradients, std::uint64_t number,
+                       std::vector<Outgoing>& outgoing) const;
   wire::Tensor packed(const at::Tensor& tensor) const;
 
   const graph::Engine& engine_;
@@ -111,7 +103,7 @@ class ModelWorker final : public Worker {
   const ModelWorkerOptions options_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::ParameterStore store_;
-  std::vector<Tie> ties_;
+  TiedWeights tied_;
   std::vector<std::size_t> written_buffers_;  // indices of the engine's tensors
   std::map<std::uint64_t, Pass> passes_;
   std::vector<at::Tensor> gradients_;  // by parameter, since the last update
