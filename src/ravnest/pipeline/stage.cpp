@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 namespace ravnest::pipeline {
@@ -37,6 +38,11 @@ Stage::Stage(StageOptions options) : options_(std::move(options)) {}
 
 const Neighbours& Stage::neighbours(PassKind kind) const {
   return kind == PassKind::kTrain ? options_.train : options_.evaluate;
+}
+
+std::uint64_t Stage::most_in_flight() const {
+  if (options_.schedule == Schedule::kGpipe) return std::numeric_limits<std::uint64_t>::max();
+  return static_cast<std::uint64_t>(std::max(window() - options_.index, 1));
 }
 
 int Stage::window() const { return options_.window > 0 ? options_.window : options_.count; }
@@ -194,6 +200,7 @@ std::optional<Work> Stage::next_forward() {
 bool Stage::may_forward(const Pass& pass) const {
   if (!pass.head || pass.forwards_from.size() != neighbours(pass.head->kind).producers.size()) return false;
   if (updates_ < pass.head->updates) return false;
+  if (trains(pass) && next_forward_ - next_backward_ >= most_in_flight()) return false;
   return std::ranges::all_of(options_.tied_keepers, [&](int keeper) { return adopted(keeper) >= pass.head->updates; });
 }
 

@@ -8,7 +8,9 @@
 //   forwards and backwards alike, so that sums and buffers come out the same in every run.
 // - Each Forward is answered by one Backward, with gradients or without, once the stage is through with the pass. So
 //   when the root has all its answers, every stage has computed the pass, and the window bounds everyone's memory.
-// - A stage prefers backwards to forwards: they free memory, and others wait for them.
+// - A stage prefers backwards to forwards: they free memory, and others wait for them. Stage s holds at most window - s
+//   passes that train between their forward and their backward (kGpipe: any number), so its weights are at most
+//   window - 1 - s updates old, and a leaf's are never old where the window is the number of stages.
 // - Passes that train and passes that do not are never in flight together: validation sees the weights after all
 //   passes before it.
 // What the schedules add:
@@ -162,6 +164,7 @@ class Stage {
   const Neighbours& neighbours(wire::PassKind kind) const;
   bool trains(const Pass& pass) const { return pass.head->kind == wire::PassKind::kTrain; }
   int window() const;
+  std::uint64_t most_in_flight() const;
   std::uint64_t counted_by_window(const wire::PassHead& head) const;
   bool root_may_begin(const Offer& offer) const;
   void begin_offered();

@@ -234,6 +234,20 @@ TEST(Async, BeginsPassesWhateverUpdatesAreToCome) {
   EXPECT_THAT(do_all(root), ElementsAre("F0", "F1", "F2"));
 }
 
+TEST(Async, ALaterStageHoldsFewerPasses) {
+  Stage stage(chain(1, 3));
+  for (std::uint64_t pass = 0; pass < 3; ++pass) ASSERT_TRUE(stage.on_forward(0, head(pass)).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("F0", "F1"));  // of the window's three, the root's one is not here
+  ASSERT_TRUE(stage.on_backward(2, 0).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("B0", "U0", "F2"));
+}
+
+TEST(Async, BehindAShortWindowAStageHoldsOnePass) {
+  Stage stage(chain(2, 4, Schedule::kAsync, 2));
+  for (std::uint64_t pass = 0; pass < 2; ++pass) ASSERT_TRUE(stage.on_forward(1, head(pass)).ok());
+  EXPECT_THAT(do_all(stage), ElementsAre("F0"));
+}
+
 TEST(Async, WithAWindowOfOneEachPassFollowsTheUpdateOfTheLast) {
   Stage root(chain(0, 2, Schedule::kAsync, 1));
   offer(root, 2);
