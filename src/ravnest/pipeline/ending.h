@@ -3,6 +3,10 @@
 // Whoever learns that the run has failed, by itself or from another, tells all others, once. Of all that was told the
 // same one wins everywhere: what a stage says of itself before the loss of one, then the lower stage. A node is through
 // when it has heard everyone who is not lost; then all that can be heard has been. Not thread-safe; one owner.
+//
+// Since everyone tells once, one reason for all can not be promised where a node is lost after it told, and had told
+// some of the others only what no one else knew; nor where two that live do not reach each other, or a node ends
+// before it is through. The reason is true in any case.
 #pragma once
 
 #include <cstdint>
