@@ -1,6 +1,7 @@
 """How a run ends: whatever goes wrong in a stage, everyone hears of it soon and in words."""
 
 import gc
+import threading
 import time
 import weakref
 
@@ -106,19 +107,27 @@ def test_inputs_that_do_not_fit_end_the_run(archive):
 # -- leaving
 
 
-def slow(outputs, targets):
-    time.sleep(0.02)
-    return DIGITS.criterion(outputs, targets)
+class Slow:
+    """A criterion that says when it is being asked, and takes its time."""
+
+    def __init__(self):
+        self.asked = threading.Event()
+
+    def __call__(self, outputs, targets):
+        self.asked.set()
+        time.sleep(0.2)
+        return DIGITS.criterion(outputs, targets)
 
 
 def test_leaving_by_an_exception_ends_what_runs(archive):
-    start = time.monotonic()
+    slow, start = Slow(), time.monotonic()
     with (
         pytest.raises(KeyError, match="mine"),
         open_cluster(archive(DIGITS.case), DIGITS, CUTS, criterion=slow) as cluster,
     ):
-        for batch in DIGITS.batches([8] * 8):
+        for batch in DIGITS.batches([8] * 4):
             cluster.train(*batch)
+        assert slow.asked.wait(PATIENCE_S)
         raise KeyError("mine")
     assert time.monotonic() - start < AT_ONCE_S
     with pytest.raises(ravnest.Error, match="was closed before its passes were done"):
@@ -126,10 +135,12 @@ def test_leaving_by_an_exception_ends_what_runs(archive):
 
 
 def test_a_cluster_that_is_dropped_ends(archive):
-    """Also while its last stage wants to call Python, which the thread that drops it holds."""
+    """Also while its last stage runs Python, which the thread that drops it holds."""
+    slow = Slow()
     cluster = open_cluster(archive(DIGITS.case), DIGITS, CUTS, criterion=slow)
-    for batch in DIGITS.batches([8] * 5):
+    for batch in DIGITS.batches([8] * 2):
         cluster.train(*batch)
+    assert slow.asked.wait(PATIENCE_S)
     ended, start = weakref.ref(cluster), time.monotonic()
     del cluster
     gc.collect()
