@@ -174,7 +174,7 @@ void bind_plan(py::module_& module) {
                            std::move(compression), std::move(node_data), std::move(pool_file), write});
       },
       py::arg("model"), py::arg("inputs"), py::kw_only(), py::arg("balance"), py::arg("min_cluster_size"),
-      py::arg("seed"), py::arg("optimizer_state"), py::arg("average_every"), py::arg("compression"),
+      py::arg("seed"), py::arg("optimizer_state"), py::arg("average_every"), py::arg("compression") = "none",
       py::arg("node_data"), py::arg("pool_file"), py::arg("write") = true);
 }
 
