@@ -168,6 +168,7 @@ class EchoRun {
     if (accepted.ok()) {
       ++next_;
       ++accepted_;
+      lost_since_said_ = false;
     } else if (accepted.code() != Code::kUnavailable) {
       violated("a message is refused: ", accepted);
     }
@@ -184,10 +185,11 @@ class EchoRun {
     }
   }
 
-  // Until the echo of the last message has come.
+  // Until the echo of the last message has come. What was said before a loss was noticed may have gone with it.
   void settle() {
     const TimePoint deadline = patiently();
     while (expected_ < next_ && outcome_.violation.empty()) {
+      if (lost_since_said_) say_something();
       if (SystemClock().now() > deadline) return violated("the last messages were not echoed");
       listen(in_seconds(0.1));
     }
@@ -200,6 +202,7 @@ class EchoRun {
       if (change->state == PeerState::kLost) {
         ++outcome_.losses;
         lost_since_echo_ = true;
+        lost_since_said_ = true;
       }
       return;
     }
@@ -223,6 +226,7 @@ class EchoRun {
   std::uint64_t next_ = 0;
   std::uint64_t expected_ = 0;
   bool lost_since_echo_ = false;
+  bool lost_since_said_ = false;
   std::uint64_t accepted_ = 0;
   std::atomic<std::uint64_t> completed_ = 0;
   std::atomic<std::uint64_t> failed_ = 0;
