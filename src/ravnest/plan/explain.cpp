@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ravnest/plan/table.h"
-#include "ravnest/plan/units.h"
+#include "ravnest/base/table.h"
+#include "ravnest/base/units.h"
 
 namespace ravnest::plan {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "ravnest/plan/exhaustive.h"
 #include "ravnest/plan/genetic.h"
-#include "ravnest/plan/units.h"
+#include "ravnest/base/units.h"
 
 namespace ravnest::plan {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "ravnest/plan/drawing.h"
 #include "ravnest/plan/simulation_text.h"
-#include "ravnest/plan/units.h"
+#include "ravnest/base/units.h"
 
 namespace ravnest::plan {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "ravnest/plan/drawing.h"
-#include "ravnest/plan/table.h"
-#include "ravnest/plan/units.h"
+#include "ravnest/base/table.h"
+#include "ravnest/base/units.h"
 
 namespace ravnest::plan {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "ravnest/plan/drawing.h"
 #include "ravnest/plan/ring_bands.h"
-#include "ravnest/plan/units.h"
+#include "ravnest/base/units.h"
 
 namespace ravnest::plan {
 namespace {

@@ -1,9 +1,9 @@
-#include "ravnest/plan/table.h"
+#include "ravnest/base/table.h"
 
 #include <algorithm>
 #include <cctype>
 
-namespace ravnest::plan {
+namespace ravnest {
 namespace {
 
 bool is_number(const std::string& cell) {
@@ -41,4 +41,4 @@ std::string Table::text() const {
   return result;
 }
 
-}  // namespace ravnest::plan
+}  // namespace ravnest

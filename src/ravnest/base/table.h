@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ravnest::plan {
+namespace ravnest {
 
 // Characters, not bytes: what people see.
 std::size_t shown_width(std::string_view cell);
@@ -23,4 +23,4 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-}  // namespace ravnest::plan
+}  // namespace ravnest
