@@ -72,7 +72,7 @@ std::string clock_time(double seconds) {
   if (whole < 60) return text(whole, " s");
   if (whole < 3600) return parts(whole / 60, "min", whole % 60, "s");
   const long minutes = (whole + 30) / 60;
-  if (minutes < 48 * 60) return parts(minutes / 60, "h", minutes % 60, "min");
+  if (minutes < 48L * 60) return parts(minutes / 60, "h", minutes % 60, "min");
   const long hours = (minutes + 30) / 60;
   return parts(hours / 24, "days", hours % 24, "h");
 }
