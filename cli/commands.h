@@ -28,5 +28,6 @@ void add_pack(CLI::App& app);
 void add_unpack(CLI::App& app);
 void add_ping(CLI::App& app);
 void add_doctor(CLI::App& app);
+void add_fuse(CLI::App& app);
 
 }  // namespace ravnest::cli

@@ -29,6 +29,7 @@ constexpr const char* kDescription =
     "  ravnest unpack node_3.ravnest  checks it and lays it out on node_3's own machine\n"
     "  ravnest doctor                 on each machine: can it play its part, does it reach the others?\n"
     "  ravnest ping node_3            how the path to node_3 is\n"
+    "  ravnest fuse                   merges the stages that were trained into one state dict\n"
     "\n"
     "A model gets into a file by Python: ravnest.capture(model, (example,), path='model.pt2')";
 
@@ -49,6 +50,7 @@ int run(int argc, char** argv) {
   add_unpack(app);
   add_ping(app);
   add_doctor(app);
+  add_fuse(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& outcome) {

@@ -43,6 +43,7 @@ inline void accept(const Status& status) {
 // What a graph takes, from Python: a tensor, number, bool, string or None. TypeError for anything else.
 c10::IValue to_ivalue(const pybind11::handle& object);
 
+void bind_checkpoint(pybind11::module_& module);
 void bind_errors(pybind11::module_& module);
 void bind_graph(pybind11::module_& module);
 void bind_optim(pybind11::module_& module);

@@ -4,6 +4,7 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The C++ core of ravnest; use the package, not this module.";
   module.attr("__version__") = RAVNEST_VERSION;
   ravnest::python::bind_errors(module);
+  ravnest::python::bind_checkpoint(module);
   ravnest::python::bind_graph(module);
   ravnest::python::bind_optim(module);
   ravnest::python::bind_pipeline(module);

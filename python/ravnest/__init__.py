@@ -13,6 +13,7 @@ except ImportError as error:
 from .capture import capture
 from .clusters import Plan, clusterize
 from .errors import CaptureError
+from .fusion import model_fusion
 from .graph import Graph, Stage, load
 from .seed import set_seed
 
@@ -26,5 +27,6 @@ __all__ = [
     "capture",
     "clusterize",
     "load",
+    "model_fusion",
     "set_seed",
 ]

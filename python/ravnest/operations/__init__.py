@@ -1,1 +1,1 @@
-"""Where scripts written for earlier versions find `clusterize`."""
+"""Where scripts written for earlier versions find `clusterize` and `model_fusion`."""

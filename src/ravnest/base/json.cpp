@@ -71,6 +71,24 @@ std::string shortened(std::string reason) {
   return printable(reason);
 }
 
+// Text that parse_json accepts.
+template <class Json>
+Result<Json> without_repeats(std::string_view text, std::string_view what) {
+  if (const auto value = parse_json(text, what); !value.ok()) return value.status();
+  std::optional<std::string> repeated;
+  std::vector<std::set<std::string>> keys;
+  const auto watch = [&](int, typename Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.template get<std::string>()).second)
+      repeated = value.template get<std::string>();
+    return true;
+  };
+  Json parsed = Json::parse(text, watch, /*allow_exceptions=*/false);
+  if (repeated) return corrupt(what, ": the key \"", printable(*repeated), "\" stands twice in one object");
+  return parsed;
+}
+
 }  // namespace
 
 Result<json> parse_json(std::string_view text, std::string_view what) {
@@ -84,21 +102,12 @@ Result<json> parse_json(std::string_view text, std::string_view what) {
   return corrupt(what, ": not valid JSON at byte ", error.position, ": ", shortened(std::move(error.reason)));
 }
 
+Result<json> parse_json_without_repeats(std::string_view text, std::string_view what) {
+  return without_repeats<json>(text, what);
+}
+
 Result<nlohmann::ordered_json> parse_json_by_hand(std::string_view text, std::string_view what) {
-  using nlohmann::ordered_json;
-  if (const auto value = parse_json(text, what); !value.ok()) return value.status();
-  std::optional<std::string> repeated;
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int, ordered_json::parse_event_t event, ordered_json& value) {
-    if (event == ordered_json::parse_event_t::object_start) keys.emplace_back();
-    if (event == ordered_json::parse_event_t::object_end) keys.pop_back();
-    if (event == ordered_json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
-      repeated = value.get<std::string>();
-    return true;
-  };
-  ordered_json parsed = ordered_json::parse(text, watch, /*allow_exceptions=*/false);
-  if (repeated) return corrupt(what, ": the key \"", printable(*repeated), "\" stands twice in one object");
-  return parsed;
+  return without_repeats<nlohmann::ordered_json>(text, what);
 }
 
 }  // namespace ravnest

@@ -16,6 +16,10 @@ inline constexpr int kMaxJsonDepth = 200;
 // proportional to the text. Safe from any thread.
 Result<nlohmann::json> parse_json(std::string_view text, std::string_view what);
 
+// The same, for formats that forbid a key to stand twice in one object: kCorrupt too, with the key. JSON itself lets
+// the last one win, so that two readers may see two things.
+Result<nlohmann::json> parse_json_without_repeats(std::string_view text, std::string_view what);
+
 // For what people write by hand: a key that stands twice in one object is kCorrupt too. JSON itself lets the last one
 // win, and the other would be lost without a word. Keys keep their order.
 Result<nlohmann::ordered_json> parse_json_by_hand(std::string_view text, std::string_view what);

@@ -63,6 +63,15 @@ TEST(ParseJson, BracketsInStringsAndManySiblingsDoNotCountAsDepth) {
   EXPECT_TRUE(parse_json(siblings + "]", "x").ok());
 }
 
+TEST(ParseJson, KeyThatStandsTwiceIsAnErrorWhereItIsForbidden) {
+  const auto value = parse_json_without_repeats(R"({"b": {"a": 1}, "a": {"b": 2}})", "x");
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->dump(), R"({"a":{"b":2},"b":{"a":1}})");
+  EXPECT_EQ(parse_json_without_repeats(R"([{"a": {"b": 1, "c": 2, "b": 3}}])", "x").status(),
+            corrupt("x: the key \"b\" stands twice in one object"));
+  EXPECT_FALSE(parse_json_without_repeats("{", "x").ok());
+}
+
 TEST(ParseJson, LongTokensAreNotRepeatedWholeInTheError) {
   const auto value = parse_json("[\"" + std::string(100'000, 'a') + "\n\"]", "x");
   EXPECT_FALSE(value.ok());

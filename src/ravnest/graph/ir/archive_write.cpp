@@ -1,27 +1,16 @@
-#include <algorithm>
-#include <map>
-
 #include "ravnest/base/file.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/ir/archive_layout.h"
 #include "ravnest/graph/ir/program.h"
 #include "ravnest/graph/ir/sample_inputs.h"
 #include "ravnest/graph/ir/verify.h"
+#include "ravnest/graph/ir/windows.h"
 #include "ravnest/graph/ir/zip.h"
 
 namespace ravnest::ir {
 namespace {
 
 using nlohmann::json;
-
-bool is_contiguous(const Payload& payload) {
-  std::int64_t expected = 1;
-  for (std::size_t i = payload.sizes.size(); i-- > 0;) {
-    if (payload.sizes[i] != 1 && payload.strides[i] != expected) return false;
-    expected *= payload.sizes[i];
-  }
-  return true;
-}
 
 json payload_to_json(const Payload& payload, const std::string& file, std::int64_t storage_offset) {
   TensorMeta meta;
@@ -36,38 +25,19 @@ json payload_to_json(const Payload& payload, const std::string& file, std::int64
           {"tensor_meta", tensor_meta_to_json(meta)}};
 }
 
-// Writes each storage once, and the config that says which window of it each name is. A tensor that is alone on a
-// larger storage is written without the rest of it. Payloads have passed `check`, so their sizes can be multiplied.
+// Writes each storage once, and the config that says which window of it each name is. Payloads have passed `check`, so
+// their sizes can be multiplied.
 Status write_payloads(ZipWriter& zip, const std::string& root, const NamedPayloads& payloads, const std::string& folder,
                       const std::string& prefix, const std::string& config) {
-  std::map<const Storage*, std::vector<const Payload*>> users;
-  for (const auto& [name, payload] : payloads) {
-    if (element_count(payload) > 0) users[payload.storage.get()].push_back(&payload);
-  }
-  std::map<const Storage*, std::string> files;
+  const std::vector<Window> windows = windows_of(payloads);
   json entries = json::object();
-  for (const auto& [name, payload] : payloads) {
-    const Storage* storage = payload.storage.get();
-    if (element_count(payload) == 0) {  // a file of its own with nothing in it, wherever its window would lie
-      const std::string file = prefix + std::to_string(entries.size());
-      if (Status status = zip.add(root + folder + file, ByteSpan()); !status.ok()) return status;
-      entries[name] = payload_to_json(payload, file, 0);
-      continue;
+  for (std::size_t i = 0; i < payloads.size(); ++i) {
+    const auto& [name, payload] = payloads[i];
+    const std::string file = prefix + std::to_string(windows[i].keeper);
+    if (windows[i].keeper == i) {
+      if (Status status = zip.add(root + folder + file, windows[i].record); !status.ok()) return status;
     }
-    const std::vector<const Payload*>& sharing = users[storage];
-    const bool alone = std::all_of(sharing.begin(), sharing.end(),
-                                   [&, &own = payload](const Payload* other) { return same_tensor(*other, own); });
-    const bool windowed = alone && is_contiguous(payload);
-    std::string& file = files[storage];
-    if (file.empty()) {
-      file = prefix + std::to_string(entries.size());
-      ByteSpan bytes = storage->bytes;
-      if (windowed)
-        bytes = bytes.subspan(payload.storage_offset * item_size(payload.dtype),
-                              element_count(payload) * item_size(payload.dtype));
-      if (Status status = zip.add(root + folder + file, bytes); !status.ok()) return status;
-    }
-    entries[name] = payload_to_json(payload, file, windowed ? 0 : payload.storage_offset);
+    entries[name] = payload_to_json(payload, file, windows[i].storage_offset);
   }
   return zip.add(root + config, json{{"config", std::move(entries)}}.dump());
 }

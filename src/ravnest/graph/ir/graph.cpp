@@ -24,6 +24,16 @@ std::int64_t element_count(const Payload& payload) {
   return count;
 }
 
+bool is_contiguous(const Payload& payload) {
+  if (element_count(payload) == 0) return true;
+  std::int64_t expected = 1;
+  for (std::size_t i = payload.sizes.size(); i-- > 0;) {
+    if (payload.sizes[i] != 1 && payload.strides[i] != expected) return false;
+    expected *= payload.sizes[i];
+  }
+  return true;
+}
+
 bool same_tensor(const Payload& a, const Payload& b) {
   return a.storage == b.storage && a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides &&
          a.storage_offset == b.storage_offset && element_count(a) > 0;

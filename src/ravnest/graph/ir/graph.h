@@ -130,6 +130,8 @@ struct Payload {
 };
 
 std::int64_t element_count(const Payload& payload);
+// Whether the elements, if any, lie in row-major order without gaps.
+bool is_contiguous(const Payload& payload);
 // True for two names of one tensor. Empty tensors are never tied: they have no memory to share.
 bool same_tensor(const Payload& a, const Payload& b);
 

@@ -43,6 +43,13 @@ void PickleWriter::begin_dict() {
   out_.u8('(');
 }
 
+void PickleWriter::begin_ordered_dict() {
+  global("collections", "OrderedDict");
+  out_.u8(')');
+  out_.u8('R');
+  out_.u8('(');
+}
+
 void PickleWriter::global(std::string_view module, std::string_view name) {
   out_.u8('c');
   out_.string(module);

@@ -26,7 +26,8 @@ class PickleWriter {
   void end_tuple() { out_.u8('t'); }
   void begin_list();
   void end_list() { out_.u8('e'); }
-  void begin_dict();  // then key, value, key, value, ...
+  void begin_dict();          // then key, value, key, value, ...
+  void begin_ordered_dict();  // the same, as a collections.OrderedDict
   void end_dict() { out_.u8('u'); }
 
   // A tensor on the CPU whose storage is the archive's record `data/<key>` of `storage_elements` elements.

@@ -53,6 +53,17 @@ TEST(Pickle, ADictIsWrittenAsItsKeysAndValues) {
   EXPECT_EQ(finished(pickle), "\x80\x02}(X\x01\x00\x00\x00\x61(tu."s);
 }
 
+TEST(Pickle, AnOrderedDictIsMadeEmptyAndThenFilled) {
+  PickleWriter pickle;
+  pickle.begin_ordered_dict();
+  pickle.string("a");
+  pickle.none();
+  pickle.end_dict();
+  EXPECT_EQ(finished(pickle),
+            "\x80\x02"
+            "ccollections\nOrderedDict\n)R(X\x01\x00\x00\x00\x61Nu."s);
+}
+
 TEST(SampleInputs, HaveTheShapeOfTheCallAndNoneOfItsData) {
   testing::ModelBuilder builder;
   const Ref x = builder.input("x", {testing::dynamic("s0"), testing::fixed(3)});

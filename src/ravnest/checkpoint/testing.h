@@ -1,0 +1,66 @@
+// For this folder's tests: folders, tensors and stages to save. Not part of any library.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ravnest/base/bytes.h"
+#include "ravnest/checkpoint/stage_file.h"
+#include "ravnest/graph/ir/testing.h"
+#include "ravnest/plan/files/testing.h"
+
+namespace ravnest::checkpoint::testing {
+
+using ir::testing::elements;
+using ir::testing::float_payload;
+using ir::testing::storage_of;
+using plan::testing::contents_of;
+using plan::testing::TemporaryFolder;
+
+template <class T>
+ir::Payload payload_of(ir::DType dtype, const std::vector<std::int64_t>& sizes, std::vector<T> values) {
+  return {dtype, sizes, ir::testing::row_major(sizes), 0, false, false, storage_of(std::move(values))};
+}
+
+inline Sink into(ByteWriter& out) {
+  return [&out](ByteSpan bytes) {
+    out.bytes(bytes);
+    return Status();
+  };
+}
+
+inline std::vector<std::string> names_of(const ir::NamedPayloads& payloads) {
+  std::vector<std::string> names;
+  for (const auto& [name, payload] : payloads) names.push_back(name);
+  return names;
+}
+
+inline std::vector<float> floats_of(const ir::Payload& payload) {
+  const std::vector<std::byte> bytes = elements(payload);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// One of three stages of a small model, as its node has it after 7 updates.
+inline SavedStage stage_of_three(int stage) {
+  SavedStage saved{.plan = "plan a",
+                   .run = "run 1",
+                   .node = text("node_", stage),
+                   .cluster = 0,
+                   .stage = stage,
+                   .stages = 3,
+                   .updates = 7,
+                   .order = {"z.weight", "z.bias", "m.weight", "m.steps", "a.weight"},
+                   .weights = {},
+                   .nodes = {"node_0", "node_1", "node_2"}};
+  if (stage == 0)
+    saved.weights = {{"z.weight", float_payload({2, 2}, {1, 2, 3, 4})}, {"z.bias", float_payload({2}, {5, 6})}};
+  if (stage == 1)
+    saved.weights = {{"m.weight", float_payload({1}, {7})},
+                     {"m.steps", payload_of<std::int64_t>(ir::DType::kInt64, {}, {12})}};
+  if (stage == 2) saved.weights = {{"a.weight", float_payload({2}, {8, 9})}};
+  return saved;
+}
+
+}  // namespace ravnest::checkpoint::testing
