@@ -1,10 +1,9 @@
 #include "ravnest/optim/options.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <cctype>
 #include <sstream>
+#include <stdexcept>
 
 namespace ravnest::optim {
 namespace {
@@ -79,7 +78,7 @@ Result<Option> checked(std::string_view owner, const OptionSpec& spec, const Opt
 
 const Option& at(const Options& options, std::string_view name) {
   const auto found = options.find(name);
-  TORCH_CHECK(found != options.end(), "there is no option ", name);
+  if (found == options.end()) throw std::logic_error(text("there is no option ", name));
   return found->second;
 }
 

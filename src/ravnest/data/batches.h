@@ -1,0 +1,36 @@
+// Which samples make up which batch.
+//
+// The order is a function of (seed, epoch) alone, not of anything that happened before: root and leaf agree on it
+// without a word, and a run that is resumed goes on with the batch at hand. It is computed sample by sample, never
+// kept: the places 0 to n-1 go through a keyed permutation (a Feistel network of eight rounds over the next power of
+// four, walked on until it lands below n). The numbers are part of the contract: two versions of this program that
+// take part in one run have to draw the same.
+//
+// Immutable; safe from any thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace ravnest::data {
+
+class Batches {
+ public:
+  // `samples` at least 0 and `batch` at least 1.
+  Batches(std::int64_t samples, std::int64_t batch, bool shuffle, std::uint64_t seed);
+
+  // The last batch of an epoch may be short; all samples come once.
+  std::int64_t per_epoch() const { return (samples_ + batch_ - 1) / batch_; }
+
+  // Batch number `step` of `epoch`, both from 0, as rows of the data set; empty from per_epoch() on.
+  std::vector<std::int64_t> rows(std::uint64_t epoch, std::uint64_t step) const;
+
+ private:
+  std::int64_t samples_;
+  std::int64_t batch_;
+  bool shuffle_;
+  std::uint64_t seed_;
+  int half_bits_;  // of the network: it permutes numbers of twice as many
+};
+
+}  // namespace ravnest::data

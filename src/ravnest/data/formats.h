@@ -1,0 +1,41 @@
+// The files that data sets come in, read without Python.
+//
+// Readers trust nothing: whatever a file says, memory stays within a small multiple of what it really holds (of what it
+// unpacks to, for .gz), and contradictions are kCorrupt, with the file and the place in it. kUnsupported is what is
+// well-formed but not read here, with what to do about it; kNotFound and the like are those of base/file.h.
+// Each `read_...` is its `decode_...` on a mapped file; what is not converted stays there. The `name` of a decoder is
+// the file, for messages. Pure functions, safe from any thread.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/data/array.h"
+#include "ravnest/wire/slice.h"
+
+namespace ravnest::data {
+
+// The whole file, mapped for as long as a slice of it exists.
+Result<wire::Slice> map_file(const std::filesystem::path& path);
+
+// numpy.save's format, versions 1 to 3, of numbers and truth values. Big-endian numbers, Fortran order, strings,
+// records and objects (which would be a pickle) are kUnsupported.
+Result<Array> read_npy(const std::filesystem::path& path);
+Result<Array> decode_npy(const wire::Slice& file, std::string_view name);
+
+// The format of MNIST and its relatives, as it is or compressed by gzip.
+Result<Array> read_idx(const std::filesystem::path& path);
+Result<Array> decode_idx(const wire::Slice& file, std::string_view name);
+
+// CIFAR-10, "binary version": inputs uint8 [n, 3, 32, 32], targets int64 [n] from 0 to 9.
+Result<Samples> read_cifar(const std::vector<std::filesystem::path>& paths);
+Result<Samples> decode_cifar(const std::vector<wire::Slice>& files, const std::vector<std::string>& names);
+
+// scikit-learn's digits.csv or digits.csv.gz, lines of 64 numbers and the digit: inputs float32 [n, 1, 8, 8], as they
+// stand there (0 to 16), targets int64 [n].
+Result<Samples> read_digits(const std::filesystem::path& path);
+Result<Samples> decode_digits(const wire::Slice& file, std::string_view name);
+
+}  // namespace ravnest::data

@@ -1,0 +1,78 @@
+// train.toml: what a node without Python trains on, how, and for how long. One file serves all nodes of a run.
+//
+//   epochs = 10               loss = "mse"                [optimizer]
+//   batch_size = 64           schedule = "async"          name = "Adam"
+//   seed = 42                 device = "cpu"              lr = 1e-3
+//
+//   [data]                    [validation]                [lr_schedule]
+//   format = "npy"            format = "npy"              name = "StepLR"
+//   inputs = "x.npy"          inputs = "x_val.npy"        step_size = 30
+//   targets = "y.npy"         targets = "y_val.npy"       every = "epoch"
+//   scale = 0.0625
+//   rows = [0, 1078]
+//
+// loss, [optimizer] with its name, and [data] with its format and inputs have to be there; the defaults of the rest
+// stand below. Optimizer and schedule take the options of torch's, which are checked where they are made
+// (optim/optimizer.h).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ravnest/base/status.h"
+#include "ravnest/data/source.h"
+#include "ravnest/optim/options.h"
+#include "ravnest/train/loss_name.h"
+#include "ravnest/wire/codec.h"
+
+namespace ravnest::train {
+
+struct OptimizerConfig {
+  std::string name;
+  optim::Options options;
+};
+
+enum class Every : std::uint8_t { kEpoch, kUpdate };
+
+struct LrScheduleConfig {
+  std::string name;
+  optim::Options options;
+  Every every = Every::kEpoch;
+};
+
+struct DataConfig {
+  data::DataOptions options;
+  bool shuffle = false;
+};
+
+struct TrainConfig {
+  std::int64_t epochs = 1;
+  std::int64_t batch_size = 64;
+  std::uint64_t seed = 0;
+  LossKind loss = LossKind::kMse;
+  std::string schedule = "async";  // or "sync" or "gpipe", as pipeline::parse_schedule reads it
+  std::int64_t update_frequency = 1;
+  std::int64_t microbatches = 1;  // at most the batch size
+  std::int64_t val_freq = 1;
+  bool save = false;
+  wire::Codec compression;  // true in the file stands for "fp16", false for "none"
+  bool recompute = false;
+  int threads = 0;                                 // 0: as many as torch takes
+  std::string device = "cpu";                      // or "cuda", or "cuda:1"
+  std::filesystem::path loss_file = "losses.txt";  // relative to where the node runs, as all that it writes
+  OptimizerConfig optimizer;
+  std::optional<LrScheduleConfig> lr_schedule;
+  DataConfig data;
+  std::optional<DataConfig> validation;
+};
+
+// Paths of data are relative to the file. kInvalid where it is not TOML, for keys that do not exist, values of another
+// kind or out of their range, and what is missing: one sentence with the file, the line, the key and what is allowed.
+// Otherwise the failures of base/file.h. Does not look at the data files.
+Result<TrainConfig> read_train_config(const std::filesystem::path& path);
+Result<TrainConfig> decode_train_config(std::string_view toml, const std::filesystem::path& path);
+
+}  // namespace ravnest::train
