@@ -75,7 +75,7 @@ torch::nn::Sequential make_model() {
   return model;
 }
 
-// Cut before every fifth operator: Linear, Tanh, Linear, Tanh, ...
+// Linear, Tanh, Linear, Tanh, ...: two of each per stage.
 std::vector<ir::Model> make_stages() {
   const ir::Model model = require(graph::trace(*make_model(), {make_batch(0).points}));
   return require(graph::slice(model, std::vector<int>{4, 8}));
@@ -109,7 +109,7 @@ int train_with_threads() {
   pipeline::LocalClusterOptions options;
   options.worker.criterion = judge;
   options.on_report = show;
-  const auto cluster = require(pipeline::LocalCluster::open(engines, std::move(optimizers), std::move(options)));
+  const auto cluster = require(pipeline::LocalCluster::open(std::move(engines), std::move(optimizers), std::move(options)));
   for (std::uint64_t i = 0; i < kSteps; ++i) require(cluster->offer({.batch = i}, {make_batch(i).points}, never()));
   require(cluster->close());
   return 0;
@@ -156,7 +156,7 @@ int run_stage(int stage, const std::filesystem::path& folder) {
       driver.finish();
     });
   }
-  const Status outcome = driver.run();
+  const Status outcome = driver.run().status();
   if (feeder.joinable()) feeder.join();
   (void)endpoint->close(std::chrono::steady_clock::now() + std::chrono::seconds(2));
   require(outcome);

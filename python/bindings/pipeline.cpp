@@ -1,4 +1,4 @@
-// Clusters of threads, for ravnest.pipeline and the tests.
+// Clusters of threads, for ravnest.local.
 #include <pybind11/stl.h>
 
 #include <memory>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bindings.h"
+#include "callbacks.h"
 #include "ravnest/base/address.h"
-#include "ravnest/optim/callback.h"
 #include "ravnest/optim/optimizer.h"
 #include "ravnest/pipeline/local_cluster.h"
 #include "ravnest/pipeline/tensors.h"
@@ -22,40 +22,6 @@ namespace {
 namespace py = pybind11;
 using pipeline::LocalCluster;
 using pipeline::LocalClusterOptions;
-
-py::dict to_dict(const wire::PassHead& head) {
-  py::dict result;
-  result["kind"] = head.kind == wire::PassKind::kTrain ? "train" : "validate";
-  result["step"] = head.step;
-  result["batch"] = head.batch;
-  result["part"] = head.part;
-  result["parts"] = head.parts;
-  return result;
-}
-
-py::object to_python(const c10::IValue& value) { return value.isTensor() ? py::cast(value.toTensor()) : py::none(); }
-
-// The user's function, which may be called by a thread of ours and outlive nothing that Python needs.
-class PythonCriterion {
- public:
-  explicit PythonCriterion(py::function function)
-      : function_(new py::function(std::move(function)), [](py::function* held) {
-          const py::gil_scoped_acquire gil;
-          delete held;
-        }) {}
-
-  pipeline::Verdict operator()(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) const {
-    const py::gil_scoped_acquire gil;
-    py::list flat;
-    for (const c10::IValue& output : outputs) flat.append(to_python(output));
-    const auto [loss, samples, correct] =
-        (*function_)(to_dict(head), flat).cast<std::tuple<at::Tensor, std::uint64_t, std::uint64_t>>();
-    return {loss, samples, correct};
-  }
-
- private:
-  std::shared_ptr<py::function> function_;
-};
 
 TimePoint in_seconds(double seconds) {
   return std::chrono::steady_clock::now() +
@@ -98,25 +64,6 @@ std::size_t checked(const Cluster& cluster, std::size_t stage) {
   throw py::index_error(text("there is no stage ", stage, "; there are ", cluster.cluster->size()));
 }
 
-// A Python function (parameters, gradients or None) -> None.
-std::unique_ptr<optim::Optimizer> optimizer_of(const py::function& step) {
-  const std::shared_ptr<py::function> held(new py::function(step), [](py::function* function) {
-    const py::gil_scoped_acquire gil;
-    delete function;
-  });
-  optim::OptimizerCallbacks callbacks;
-  callbacks.step = [held](std::span<const optim::Group>, std::span<const at::Tensor> parameters,
-                          std::span<const at::Tensor> gradients) {
-    const py::gil_scoped_acquire gil;
-    py::list own;
-    py::list given;
-    for (const at::Tensor& parameter : parameters) own.append(py::cast(parameter));
-    for (const at::Tensor& gradient : gradients) given.append(gradient.defined() ? py::cast(gradient) : py::none());
-    (*held)(own, given);
-  };
-  return std::make_unique<optim::CallbackOptimizer>("callback", std::vector<optim::Group>(), std::move(callbacks));
-}
-
 // Endpoints on this machine's loopback, as separate machines would have them.
 std::vector<std::unique_ptr<transport::Endpoint>> open_endpoints(const std::vector<std::string>& addresses, bool tls) {
   std::vector<std::unique_ptr<transport::Endpoint>> endpoints;
@@ -152,7 +99,7 @@ std::unique_ptr<Cluster> open_cluster(const std::vector<const graph::Engine*>& e
   options.worker.seed = seed;
   options.worker.codec = unwrap(wire::parse_codec(codec));
   options.worker.recompute = recompute;
-  options.worker.criterion = PythonCriterion(criterion);
+  options.worker.criterion = criterion_of(criterion);
   options.endpoints = open_endpoints(addresses, tls);
   std::vector<std::unique_ptr<optim::Optimizer>> own;
   for (const py::handle& each : optimizers) {
@@ -169,7 +116,7 @@ std::unique_ptr<Cluster> open_cluster(const std::vector<const graph::Engine*>& e
   options.on_report = [reports = result->reports](wire::Report report) { reports->add(std::move(report)); };
   std::vector<graph::Engine> copies;
   for (const graph::Engine* engine : engines) copies.push_back(unwrap(engine->on(engine->device())));
-  result->cluster = unwrap(LocalCluster::open(copies, std::move(own), std::move(options)));
+  result->cluster = unwrap(LocalCluster::open(std::move(copies), std::move(own), std::move(options)));
   return result;
 }
 

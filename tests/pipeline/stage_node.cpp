@@ -278,7 +278,7 @@ int run_stage(const std::filesystem::path& folder, std::size_t stage) {
   options.seed = run.seed;
   options.codec = require(wire::parse_codec(run.codec));
   options.recompute = run.recompute;
-  options.ties_pass_by_pass = run.schedule != "async";
+  options.schedule = require(pipeline::parse_schedule(run.schedule));
   if (leaf) {
     const at::ScalarType type = run.classes ? at::kLong : at::kFloat;
     options.criterion = criterion_of(run, read_data(folder / "targets.bin", run.target_shape, type));
@@ -299,7 +299,7 @@ int run_stage(const std::filesystem::path& folder, std::size_t stage) {
   json losses = json::array();
   pipeline::DriverOptions driving;
   driving.stage = pipeline::stage_options(pipeline::stage_of(engine));
-  driving.stage.schedule = require(pipeline::parse_schedule(run.schedule));
+  driving.stage.schedule = options.schedule;
   driving.stage.window = run.window;
   driving.log = Logger(name_of(stage), Level::kWarning);
   if (run.seconds == 0) driving.on_report = [&](const wire::Report& report) { losses.push_back(report.loss); };
@@ -315,7 +315,7 @@ int run_stage(const std::filesystem::path& folder, std::size_t stage) {
     feeder.emplace(run, driver, read_data(folder / "inputs.bin", run.input_shape, at::kFloat));
     user = std::thread([&] { (void)feeder->feed(); });
   }
-  const Status outcome = driver.run();
+  const Status outcome = driver.run().status();
   if (user.joinable()) user.join();
   json result = summary(driver.statistics(), worker);
   result["stage"] = stage;

@@ -83,6 +83,7 @@ class Slicer {
     cut_graph(model_.train, train_, train_cuts, owners, stages, &ir::Model::train, &ir::StageInfo::train);
     cut_graph(model_.eval, eval_, eval_cuts, owners, stages, &ir::Model::eval, &ir::StageInfo::eval);
     for (std::size_t i = 0; i < stages.size(); ++i) give_tensors(stages[i], owners, static_cast<int>(i));
+    for (ir::Model& stage : stages) describe_whole(*stage.stage);
     for (const ir::Model& stage : stages) {
       if (Status status = ir::check(stage); !status.ok())
         return internal("a stage came out malformed: ", status.message());
@@ -214,6 +215,15 @@ class Slicer {
         ((*stages[producer].stage).*routing).consumers[index].push_back(k);
       }
     }
+  }
+
+  void describe_whole(ir::StageInfo& stage) const {
+    const auto signature = [](const ir::Graph& graph) {
+      return ir::Signature{graph.in_spec, graph.out_spec, graph.argument_names};
+    };
+    stage.train_call = signature(model_.train);
+    stage.eval_call = signature(model_.eval);
+    for (const auto& [name, payload] : model_.weights) stage.state_dict.push_back(name);
   }
 
   // The stored tensors that a stage's two graphs name, in the model's order.

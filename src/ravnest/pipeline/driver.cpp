@@ -7,12 +7,9 @@ namespace ravnest::pipeline {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 using transport::PeerState;
 using wire::Message;
 
-// For others to tell why the run failed, and for a stage that left to have meant it.
-constexpr Duration kSettleTime = seconds(3);
 // Between two looks at what may have happened without an event.
 constexpr Duration kLongestWait = milliseconds(500);
 
@@ -26,24 +23,33 @@ Driver::Driver(DriverOptions options, transport::Endpoint& endpoint, Worker& wor
       worker_(worker),
       stage_(options_.stage),
       ending_(options_.stage.index, options_.stage.count),
+      call_(options_.stage.index, options_.stage.count),
       outbox_(endpoint, options_.nodes, options_.stage.index) {
   for (std::size_t i = 0; i < options_.nodes.size(); ++i) stage_of_[options_.nodes[i]] = static_cast<int>(i);
 }
 
 // -- the compute thread
 
-Status Driver::run() {
-  Status status = run_call();
-  if (!status.ok()) {
+Result<std::string> Driver::run(std::string word) {
+  auto closing = run_call(std::move(word));
+  if (!closing.ok()) {
     const std::lock_guard lock(mutex_);
-    failure_ = status;
+    failure_ = closing.status();
   }
   publish();
-  return status;
+  return closing;
 }
 
-Status Driver::run_call() {
+Result<std::string> Driver::run_call(std::string word) {
   if (ending_.begun()) return end_alike();
+  call_.begin(word);
+  opened_ = false;
+  task_.reset();
+  passes_before_ = stage_.passes_begun();
+  if (!stage_.is_root()) {
+    wire::Control ready{std::string(Call::kReady), std::move(word)};
+    if (Status sent = outbox_.send(0, std::move(ready)); !sent.ok()) fail_here(sent);
+  }
   for (;;) {
     take_requests();
     receive_all();
@@ -55,8 +61,9 @@ Status Driver::run_call() {
       continue;
     }
     publish();
-    if (call_is_over()) return {};
-    wait();
+    if (Status advanced = advance_call(); !advanced.ok()) fail_here(advanced);
+    if (call_.closing()) return *call_.closing();
+    if (!ending_.begun()) wait();
   }
 }
 
@@ -64,13 +71,12 @@ void Driver::take_requests() {
   std::optional<std::string> stop;
   {
     const std::lock_guard lock(mutex_);
-    while (!requests_.empty()) {
+    while (opened_ && !requests_.empty()) {
       stage_.offer(requests_.front().first);
       offered_inputs_.push_back(std::move(requests_.front().second));
       requests_.pop_front();
     }
-    if (finish_) finishing_ = true;
-    finish_ = false;
+    if (opened_ && finish_) task_ = std::exchange(finish_, std::nullopt);
     stop = stop_;
   }
   if (stop) fail({.stage = static_cast<std::uint32_t>(options_.stage.index), .lost = false, .reason = *stop});
@@ -90,10 +96,7 @@ void Driver::receive_all() {
 void Driver::wait() {
   auto event = endpoint_.receive(clock_.now() + kLongestWait);
   if (event.ok()) handle(std::move(*event));
-  for (const auto& [stage, when] : left_) {
-    if (stage_.may_leave(stage) || clock_.now() - when < kSettleTime) continue;
-    return fail({.stage = static_cast<std::uint32_t>(stage), .lost = true, .reason = "left before the run was over"});
-  }
+  judge_leavers();
 }
 
 void Driver::handle(transport::Event event) {
@@ -116,8 +119,11 @@ void Driver::handle(int from, const transport::PeerChange& change) {
       ending_.on_gone(from);
       left_.emplace(from, clock_.now());
       return;
-    case PeerState::kWaiting:
     case PeerState::kUp:
+      seen_.insert(from);
+      left_.erase(from);
+      return;
+    case PeerState::kWaiting:
     case PeerState::kSlow:
     case PeerState::kDown: return;
   }
@@ -142,12 +148,22 @@ Status Driver::handle(int from, Message message) {
     take_report(std::move(*report));
   } else if (const auto* over = std::get_if<wire::Over>(&message)) {
     if (from != 0) return invalid("only the root says that a call is over");
-    return stage_.on_over(over->passes);
+    if (Status status = stage_.on_over(over->passes); !status.ok()) return status;
+    task_ = over->task;
+  } else if (const auto* control = std::get_if<wire::Control>(&message)) {
+    return handle_control(from, *control);
   } else if (const auto* failed = std::get_if<wire::Failed>(&message)) {
     if (failed->stage >= static_cast<std::uint32_t>(options_.stage.count)) return invalid("it tells of no stage");
     if (const auto tell = ending_.on_failed(from, *failed)) return outbox_.send_to_others(*tell);
   }
   return {};
+}
+
+Status Driver::handle_control(int from, const wire::Control& control) {
+  if (control.kind == Call::kReady) return call_.on_ready(from, control.body);
+  if (control.kind == Call::kAccount) return call_.on_account(from, control.body);
+  if (control.kind == Call::kClosed && from == 0) return call_.on_closed(control.body);
+  return invalid("it says \"", control.kind, "\"");
 }
 
 void Driver::take_report(wire::Report report) {
@@ -222,71 +238,19 @@ Result<std::vector<Outgoing>> Driver::compute(const Work& work) {
   return internal("unknown work");
 }
 
-bool Driver::call_is_over() {
-  if (!stage_.is_root()) {
-    if (stage_.calls_over() == calls_returned_) return false;
-    ++calls_returned_;
-    return true;
-  }
-  if (!finishing_ || !stage_.idle() || reports_ < stage_.passes_begun()) return false;
-  finishing_ = false;
-  if (Status told = outbox_.send_to_others(wire::Over{stage_.passes_begun()}); !told.ok()) fail_here(told);
-  return !ending_.begun();
-}
-
 void Driver::publish() {
   own_.counts = stage_.counts();
   if (began_) own_.running_s = seconds_between(*began_, clock_.now());
+  std::vector<std::string> waiting = missing();
   {
     const std::lock_guard lock(mutex_);
     published_ = own_;
+    waiting_for_ = std::move(waiting);
     unbegun_ = stage_.waiting() + requests_.size();
     drained_ = requests_.empty() && stage_.idle() && reports_ >= stage_.passes_begun();
     updates_contained_ = stage_.updates_contained();
   }
   changed_.notify_all();
-}
-
-// -- failure
-
-void Driver::fail(wire::Failed reason) {
-  if (const auto tell = ending_.fail(std::move(reason))) (void)outbox_.send_to_others(*tell);
-}
-
-void Driver::fail_here(const Status& status) {
-  fail({.stage = static_cast<std::uint32_t>(options_.stage.index),
-        .lost = false,
-        .reason = text("failed: ", status.message())});
-}
-
-Status Driver::end_alike() {
-  const TimePoint settle_by = clock_.now() + kSettleTime;
-  while (!ending_.settled() && clock_.now() < settle_by) {
-    auto event = endpoint_.receive(settle_by);
-    if (!event.ok()) {
-      if (event.status().code() == Code::kCancelled) break;
-      continue;
-    }
-    const auto found = stage_of_.find(event->peer);
-    if (found == stage_of_.end()) continue;
-    if (const auto* change = std::get_if<transport::PeerChange>(&event->what)) {
-      if (change->state == PeerState::kLost || change->state == PeerState::kLeft) ending_.on_gone(found->second);
-    } else if (const auto* failed = std::get_if<wire::Failed>(&std::get<Message>(event->what))) {
-      (void)ending_.on_failed(found->second, *failed);
-    }
-  }
-  return {Code::kUnavailable, sentence(ending_.reason())};
-}
-
-std::string Driver::sentence(const wire::Failed& failed) const {
-  const std::string node = failed.stage < options_.nodes.size() ? options_.nodes[failed.stage] : "a node";
-  return text(node, " (stage ", failed.stage, ") ", failed.reason);
-}
-
-// With the mutex held, after `stop`: what the run is going to end with, if nothing comes before.
-Status Driver::stopped() const {
-  return cancelled(
-      sentence({.stage = static_cast<std::uint32_t>(options_.stage.index), .lost = false, .reason = *stop_}));
 }
 
 // -- any thread
@@ -325,10 +289,10 @@ Status Driver::catch_up(std::uint64_t updates, TimePoint deadline) {
   return done ? Status() : ravnest::deadline("the weights contain ", updates_contained_, " updates of ", updates);
 }
 
-void Driver::finish() {
+void Driver::finish(std::string task) {
   {
     const std::lock_guard lock(mutex_);
-    finish_ = true;
+    finish_ = std::move(task);
   }
   endpoint_.interrupt();
 }
@@ -345,6 +309,11 @@ void Driver::stop(std::string reason) {
 DriverStatistics Driver::statistics() const {
   const std::lock_guard lock(mutex_);
   return published_;
+}
+
+std::vector<std::string> Driver::waiting_for() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_for_;
 }
 
 }  // namespace ravnest::pipeline

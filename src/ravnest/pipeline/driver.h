@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "ravnest/base/clock.h"
 #include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
+#include "ravnest/pipeline/call.h"
 #include "ravnest/pipeline/ending.h"
 #include "ravnest/pipeline/inbox.h"
 #include "ravnest/pipeline/outbox.h"
@@ -35,8 +37,14 @@ struct DriverOptions {
   std::vector<std::string> nodes;  // the endpoint's names for the stages, by stage
   // Root: passes that may be offered ahead of those in flight, so that the next one is there when there is room.
   std::size_t offered_most = 2;
-  // Root: what the leaf found, in the order of the passes; called by the compute thread.
-  std::function<void(wire::Report)> on_report;
+  // Root: what the leaf found, in the order of the passes; called by the compute thread, as all functions here.
+  std::function<void(wire::Report)> on_report = {};
+  // Root: every stage is ready, and said this of the call; the first is its own. A failure ends the run.
+  std::function<Status(const std::vector<std::string>& words)> on_open = {};
+  // All passes of the call are done: what is left to do for the root's `task`. Returns this stage's account.
+  std::function<Result<std::string>(const std::string& task)> on_over = {};
+  // Root: from all stages' accounts what everyone is to know of the call that is closed now.
+  std::function<Result<std::string>(const std::vector<std::string>& accounts)> on_accounts = {};
   Logger log;
 };
 
@@ -54,9 +62,10 @@ class Driver {
   // All references outlive it. A driver may `run` several times, once for each call of the root's.
   Driver(DriverOptions options, transport::Endpoint& endpoint, Worker& worker);
 
-  // Until the root's call is over, or the run has failed; the message then begins with the node that failed. After a
-  // failure every further call returns the same.
-  Status run();
+  // One call (call.h), until the root closes it or the run has failed. Returns the root's closing words. `word` is what
+  // this node knows of the call. A failure's message begins with the node that failed; after one every further call
+  // returns the same.
+  Result<std::string> run(std::string word = {});
 
   // Root: a pass to be computed. Waits while enough are waiting; kDeadline where that lasts. After a failure: the same
   // as `run` returns.
@@ -65,16 +74,19 @@ class Driver {
   Status drain(TimePoint deadline);
   // Until the weights used here contain that many updates: others answer a pass before they update.
   Status catch_up(std::uint64_t updates, TimePoint deadline);
-  // Root: the call is over when all that was offered is.
-  void finish();
+  // Root: the call is over when all that was offered is; every stage then does what `task` says.
+  void finish(std::string task = {});
   // Ends the run everywhere. `reason` reads on after the node's name: "was interrupted".
   void stop(std::string reason);
 
   // As of the last work that was done.
   DriverStatistics statistics() const;
+  // Names of those without whom the call can not go on just now: the root's, who are not ready; before the first pass
+  // the others', who were not seen yet, or the root, who has not begun.
+  std::vector<std::string> waiting_for() const;
 
  private:
-  Status run_call();
+  Result<std::string> run_call(std::string word);
   void take_requests();
   void receive_all();
   void wait();
@@ -83,11 +95,17 @@ class Driver {
   Status handle(int from, wire::Message message);
   void perform(const Work& work);
   Result<std::vector<Outgoing>> compute(const Work& work);
+  Status handle_control(int from, const wire::Control& control);
   void take_report(wire::Report report);
   void fail(wire::Failed reason);
   void fail_here(const Status& status);
-  bool call_is_over();
+  Status advance_call();
+  Status lead_call();
+  Status follow_call();
+  Status account_for(const std::string& task);
+  void judge_leavers();
   void publish();
+  std::vector<std::string> missing() const;
   Status end_alike();
   std::string sentence(const wire::Failed& failed) const;
   Status stopped() const;
@@ -100,14 +118,18 @@ class Driver {
   // Of the compute thread.
   Stage stage_;
   Ending ending_;
+  Call call_;
   Inbox inbox_;
   Outbox outbox_;
   std::map<std::string, int> stage_of_;                       // by the node's name
   std::deque<std::vector<wire::EdgeTensor>> offered_inputs_;  // of the passes that the stage has not begun
+  std::set<int> seen_;                                        // stages that were reached at some time
   std::map<int, TimePoint> left_;                             // stages that closed their endpoints, and when
   std::uint64_t reports_ = 0;
-  std::uint64_t calls_returned_ = 0;
-  bool finishing_ = false;
+  std::uint64_t calls_over_ = 0;
+  bool opened_ = false;              // root: this call, and its words were looked at
+  std::optional<std::string> task_;  // root: to be done after the passes; others: the root's
+  std::uint64_t passes_before_ = 0;  // this call
   std::optional<TimePoint> began_;
   DriverStatistics own_;
 
@@ -117,8 +139,9 @@ class Driver {
   std::size_t unbegun_ = 0;  // offers that the stage has not begun, requests included
   bool drained_ = true;
   std::uint64_t updates_contained_ = 0;
-  bool finish_ = false;
+  std::optional<std::string> finish_;
   std::optional<std::string> stop_;
+  std::vector<std::string> waiting_for_;
   std::optional<Status> failure_;
   DriverStatistics published_;
 };

@@ -18,7 +18,7 @@ std::vector<std::string> names_of(std::size_t count) {
   return names;
 }
 
-Status check_chain(std::span<const graph::Engine> stages) {
+Status check_chain(const std::vector<graph::Engine>& stages) {
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const int index = stages[i].stage() ? stages[i].stage()->index : 0;
     const int count = stages[i].stage() ? stages[i].stage()->count : 1;
@@ -32,7 +32,7 @@ Status check_chain(std::span<const graph::Engine> stages) {
 
 }  // namespace
 
-Result<std::unique_ptr<LocalCluster>> LocalCluster::open(std::span<const graph::Engine> stages,
+Result<std::unique_ptr<LocalCluster>> LocalCluster::open(std::vector<graph::Engine> stages,
                                                          std::vector<std::unique_ptr<optim::Optimizer>> optimizers,
                                                          LocalClusterOptions options) {
   if (Status status = check_chain(stages); !status.ok()) return status;
@@ -56,11 +56,9 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::open(std::span<const graph::
     for (std::size_t i = 0; i < names.size(); ++i) names[i] = options.endpoints[i]->name();
   }
   options.worker.host_memory = !within;
-  options.worker.ties_pass_by_pass = options.schedule != Schedule::kAsync;
+  options.worker.schedule = options.schedule;
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    auto own = stages[i].on(stages[i].device());
-    if (!own.ok()) return own.status();
-    StageThread& stage = *cluster->stages_.emplace_back(std::make_unique<StageThread>(std::move(*own)));
+    StageThread& stage = *cluster->stages_.emplace_back(std::make_unique<StageThread>(std::move(stages[i])));
     stage.endpoint = std::move(options.endpoints[i]);
     stage.worker = std::make_unique<ModelWorker>(stage.engine, std::move(optimizers[i]), options.worker);
     DriverOptions driver;
@@ -75,7 +73,7 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::open(std::span<const graph::
   for (auto& stage : cluster->stages_) {
     stage->thread = std::thread([&own = *stage] {
       at::init_num_threads();  // as many as this process was told, for kernels that ask OpenMP itself
-      own.outcome = own.driver->run();
+      own.outcome = own.driver->run().status();
       (void)own.endpoint->close(std::chrono::steady_clock::now() + kGoodbyeTime);
     });
   }

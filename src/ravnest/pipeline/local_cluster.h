@@ -13,7 +13,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,9 +37,9 @@ struct LocalClusterOptions {
 
 class LocalCluster {
  public:
-  // The stages get tensors of their own: engines that share some may be given. One optimizer per stage, which may be
-  // null. kInvalid where the engines are not the stages of one model, in order.
-  static Result<std::unique_ptr<LocalCluster>> open(std::span<const graph::Engine> stages,
+  // The engines have tensors of their own, not shared with each other. One optimizer per stage, which may be null.
+  // kInvalid where the engines are not the stages of one model, in order.
+  static Result<std::unique_ptr<LocalCluster>> open(std::vector<graph::Engine> stages,
                                                     std::vector<std::unique_ptr<optim::Optimizer>> optimizers,
                                                     LocalClusterOptions options);
   LocalCluster(const LocalCluster&) = delete;

@@ -77,17 +77,14 @@ std::vector<Tensor> tensors_of(const std::vector<IValue>& values) {
 }  // namespace
 
 ir::StageInfo stage_of(const graph::Engine& engine) {
-  if (engine.stage()) return *engine.stage();
-  ir::Model shape;
-  shape.train = engine.graph(Mode::kTrain);
-  shape.eval = engine.graph(Mode::kEval);
-  return stage_of(shape);
+  return engine.stage() ? *engine.stage() : stage_of(engine.model());
 }
 
 ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Optimizer> optimizer,
                          ModelWorkerOptions options)
     : engine_(engine),
       stage_(stage_of(engine)),
+      place_(stage_options(stage_)),
       options_(std::move(options)),
       optimizer_(std::move(optimizer)),
       store_(engine.tensors()),
@@ -97,6 +94,10 @@ ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Opt
 }
 
 bool ModelWorker::is_leaf() const { return stage_.index + 1 == stage_.count; }
+
+const Neighbours& ModelWorker::neighbours(PassKind kind) const {
+  return kind == PassKind::kTrain ? place_.train : place_.evaluate;
+}
 
 const ir::Routing& ModelWorker::routing(PassKind kind) const {
   return kind == PassKind::kTrain ? stage_.train : stage_.eval;
@@ -177,7 +178,9 @@ Status ModelWorker::place(const wire::Forward& part, const ir::Routing& routing,
     const auto found = std::ranges::find(routing.inputs, source);
     if (found == routing.inputs.end()) {
       if (source.stage < 0 && stage_.index == 0) return {};  // for later stages
-      return invalid("stage ", source.stage, " sent its output ", source.index, ", which is not read here");
+      return source.stage < 0
+                 ? invalid("input ", source.index, " of the model came, which is not read here")
+                 : invalid("stage ", source.stage, " sent its output ", source.index, ", which is not read here");
     }
     auto tensor = from_wire(edge.tensor, engine_.device());
     if (!tensor.ok()) return tensor.status();
@@ -220,7 +223,7 @@ Result<std::vector<Outgoing>> ModelWorker::send_on(const PassHead& head, const s
                                                    const std::vector<wire::Forward>& parts) const {
   const ir::Routing& routes = routing(head.kind);
   std::map<int, wire::Forward> forwards;
-  for (const int consumer : neighbours(stage_, routes).consumers) {
+  for (const int consumer : neighbours(head.kind).consumers) {
     forwards[consumer] = {
         .head = head, .stage = static_cast<std::uint32_t>(stage_.index), .tensors = {}, .model_inputs = {}};
   }
@@ -276,10 +279,11 @@ Result<std::vector<Outgoing>> ModelWorker::run_backward(const PassHead& head, st
   }
   std::vector<Outgoing> outgoing = answer(head, pass, std::span(gradients).first(inputs));
   const std::span<Tensor> own = std::span(gradients).subspan(inputs);
-  if (options_.ties_pass_by_pass) {
+  if (ties_pass_by_pass(options_.schedule)) {
     if (Status status = exchange_tied(std::move(tied), own, head.pass, outgoing); !status.ok()) return status;
   }
   add_gradients(own);
+  epoch_ = head.epoch;
   if (is_leaf()) outgoing.push_back({0, report_of(head, pass.verdict)});
   return outgoing;
 }
@@ -310,7 +314,7 @@ Result<std::vector<Tensor>> ModelWorker::sum_answers(const Pass& pass, std::vect
 // A Backward for each producer, with the gradients of what it sent.
 std::vector<Outgoing> ModelWorker::answer(const PassHead& head, const Pass& pass, std::span<Tensor> gradients) const {
   std::map<int, wire::Backward> answers;
-  for (const int producer : neighbours(stage_, routing(head.kind)).producers) {
+  for (const int producer : neighbours(head.kind).producers) {
     answers[producer] = {.pass = head.pass, .stage = static_cast<std::uint32_t>(stage_.index), .tensors = {}};
   }
   std::size_t next = 0;
@@ -342,15 +346,16 @@ void ModelWorker::add_gradients(std::span<Tensor> gradients) {
 
 Result<std::vector<Outgoing>> ModelWorker::run_update(std::uint64_t number, std::vector<wire::TiedTensors> tied) {
   std::vector<Outgoing> outgoing;
-  if (!options_.ties_pass_by_pass) {
+  if (!ties_pass_by_pass(options_.schedule)) {
     if (Status status = exchange_tied(std::move(tied), gradients_, number, outgoing); !status.ok()) return status;
   }
+  if (options_.before_update) options_.before_update(epoch_);
   if (options_.on_gradients) options_.on_gradients(gradients_);
   if (optimizer_ && !gradients_.empty()) {
     store_.prepare();
     optimizer_->step(store_.parameters(), gradients_);
     store_.publish();
-    versions_most_ = std::max(versions_most_, store_.alive());
+    note_versions();
   }
   for (Tensor& gradient : gradients_) gradient.reset();
   if (options_.on_update) options_.on_update(number + 1);
@@ -367,11 +372,13 @@ Status ModelWorker::exchange_tied(std::vector<wire::TiedTensors> sent, std::span
   return {};
 }
 
+void ModelWorker::note_versions() { versions_most_ = std::max(versions_most_.load(), store_.alive()); }
+
 Status ModelWorker::adopt(wire::TiedTensors values) {
   store_.prepare();
   Status adopted = tied_.adopt(values, store_.parameters());
   store_.publish();
-  versions_most_ = std::max(versions_most_, store_.alive());
+  note_versions();
   return adopted;
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -41,16 +42,18 @@ struct ModelWorkerOptions {
   wire::Codec codec;        // of activations and gradients between stages
   bool host_memory = true;  // messages leave the process: what is on a GPU is copied to the host
   bool recompute = false;   // keep a pass's inputs instead of its activations, and run it again before its backward
-  bool ties_pass_by_pass = false;  // as the stage's machine says
-  Criterion criterion;             // of the leaf
+  Schedule schedule = Schedule::kAsync;
+  Criterion criterion;  // of the leaf
   // Called with all gradients of an update before the optimizer: to clip them, or to look. Undefined ones are those of
   // parameters that were not used, or are kept by another stage.
   std::function<void(std::vector<at::Tensor>& gradients)> on_gradients;
-  // Called after each update, with how many there were: for schedules.
+  // Called before each update with the epoch of the last pass in it, for rates that change with the epoch, and after it
+  // with how many there were.
+  std::function<void(std::uint64_t epoch)> before_update;
   std::function<void(std::uint64_t updates)> on_update;
 };
 
-// All calls from one thread, but for `versions_alive`. The engine's tensors are the live parameters.
+// All calls from one thread, but for `versions_most`. The engine's tensors are the live parameters.
 class ModelWorker final : public Worker {
  public:
   // `engine` outlives it. Without an optimizer updates only count.
@@ -65,7 +68,7 @@ class ModelWorker final : public Worker {
   const optim::ParameterStore& store() const { return store_; }
   optim::Optimizer* optimizer() { return optimizer_.get(); }
   // The most versions that existed at a time.
-  std::size_t versions_most() const { return versions_most_; }
+  std::size_t versions_most() const { return versions_most_.load(); }
 
  private:
   // A pass between its forward and its backward.
@@ -83,6 +86,7 @@ class ModelWorker final : public Worker {
                                              std::vector<wire::TiedTensors> tied);
   Result<std::vector<Outgoing>> run_update(std::uint64_t number, std::vector<wire::TiedTensors> tied);
   bool is_leaf() const;
+  const Neighbours& neighbours(wire::PassKind kind) const;
   const ir::Routing& routing(wire::PassKind kind) const;
   Status place(const wire::Forward& part, const ir::Routing& routing, Pass& pass) const;
   std::vector<c10::IValue> run_training(const wire::PassHead& head, const Pass& pass,
@@ -94,12 +98,14 @@ class ModelWorker final : public Worker {
   Result<std::vector<at::Tensor>> sum_answers(const Pass& pass, std::vector<wire::Backward>& answers) const;
   std::vector<Outgoing> answer(const wire::PassHead& head, const Pass& pass, std::span<at::Tensor> gradients) const;
   void add_gradients(std::span<at::Tensor> gradients);
+  void note_versions();
   Status exchange_tied(std::vector<wire::TiedTensors> sent, std::span<at::Tensor> gradients, std::uint64_t number,
                        std::vector<Outgoing>& outgoing) const;
   wire::Tensor packed(const at::Tensor& tensor) const;
 
   const graph::Engine& engine_;
   const ir::StageInfo stage_;
+  const StageOptions place_;
   const ModelWorkerOptions options_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::ParameterStore store_;
@@ -107,7 +113,8 @@ class ModelWorker final : public Worker {
   std::vector<std::size_t> written_buffers_;  // indices of the engine's tensors
   std::map<std::uint64_t, Pass> passes_;
   std::vector<at::Tensor> gradients_;  // by parameter, since the last update
-  std::size_t versions_most_ = 1;
+  std::uint64_t epoch_ = 0;            // of the last backward
+  std::atomic<std::size_t> versions_most_ = 1;
 };
 
 }  // namespace ravnest::pipeline

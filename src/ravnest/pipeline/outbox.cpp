@@ -10,7 +10,8 @@ using transport::Priority;
 
 Priority priority_of(const wire::Message& message) {
   if (std::holds_alternative<wire::Backward>(message)) return Priority::kHigh;
-  if (std::holds_alternative<wire::Failed>(message) || std::holds_alternative<wire::Over>(message))
+  if (std::holds_alternative<wire::Failed>(message) || std::holds_alternative<wire::Over>(message) ||
+      std::holds_alternative<wire::Control>(message))
     return Priority::kUrgent;
   return Priority::kNormal;
 }

@@ -22,7 +22,11 @@ std::vector<int> as_list(const std::set<int>& stages) { return {stages.begin(), 
 
 ir::StageInfo stage_of(const ir::Model& model) {
   if (model.stage) return *model.stage;
-  return {.index = 0, .count = 1, .train = alone(model.train), .eval = alone(model.eval), .tied = {}};
+  ir::StageInfo stage{.train = alone(model.train), .eval = alone(model.eval), .tied = {}};
+  stage.train_call = {model.train.in_spec, model.train.out_spec, model.train.argument_names};
+  stage.eval_call = {model.eval.in_spec, model.eval.out_spec, model.eval.argument_names};
+  for (const auto& [name, payload] : model.weights) stage.state_dict.push_back(name);
+  return stage;
 }
 
 Neighbours neighbours(const ir::StageInfo& stage, const ir::Routing& routing) {

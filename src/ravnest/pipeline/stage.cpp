@@ -232,7 +232,10 @@ void Stage::begin_offered() {
                                          .parts = offer.parts,
                                          .weight = offer.weight,
                                          .update = training && offer.update,
-                                         .updates = updates_everywhere_};
+                                         .updates = updates_everywhere_,
+                                         .epoch = offer.epoch,
+                                         .index = offer.index,
+                                         .digest = offer.digest};
   ++(training ? training_in_flight_ : evaluating_in_flight_);
   if (training) flushing_ = offer.update;
 }
@@ -292,10 +295,6 @@ void Stage::finish(std::uint64_t number) {
 // A call is over here when its last update is made, and tied weights are the same everywhere.
 void Stage::close_calls() {
   if (!update_due_ && updates_contained() >= updates_) calls_over_ += std::exchange(overs_, 0);
-}
-
-bool Stage::may_leave(int stage) const {
-  return overs_ > 0 && !contains(options_.tied_users, stage) && !contains(options_.tied_keepers, stage);
 }
 
 std::uint64_t Stage::updates_contained() const {

@@ -41,6 +41,8 @@ namespace ravnest::pipeline {
 enum class Schedule : std::uint8_t { kAsync, kSync, kGpipe };
 std::string_view name(Schedule schedule);
 Result<Schedule> parse_schedule(std::string_view written);  // "async", "sync", "gpipe"
+// Whether gradients of tied weights are sent for each pass (their sums come out as in one process) or for each update.
+constexpr bool ties_pass_by_pass(Schedule schedule) { return schedule != Schedule::kAsync; }
 
 // The stages that send to this one and those that it sends to. Stages that get nothing else get an empty Forward from
 // the root, so that all of them know of every pass; see `neighbours` in routes.h.
@@ -72,6 +74,9 @@ struct Offer {
   std::uint32_t parts = 1;
   double weight = 1;
   bool update = true;
+  std::uint64_t epoch = 0;
+  std::uint64_t index = 0;
+  std::uint64_t digest = 0;
 
   bool operator==(const Offer&) const = default;
 };
@@ -131,16 +136,13 @@ class Stage {
 
   // -- how it is
 
-  // Whether tied gradients are sent for each pass (their sums come out as in one process) or for each update.
-  bool ties_pass_by_pass() const { return options_.schedule != Schedule::kAsync; }
+  bool ties_pass_by_pass() const { return pipeline::ties_pass_by_pass(options_.schedule); }
   // Root: offered and not begun.
   std::size_t waiting() const { return offers_.size(); }
   // Root: nothing is offered, in flight or left to do. Others: nothing is here.
   bool idle() const;
   // Not the root: as many calls of the root's as were over when all before them was done here.
   std::uint64_t calls_over() const { return calls_over_; }
-  // Whether nothing is to come from that stage any more: the call is over, and only tied weights are still sent.
-  bool may_leave(int stage) const;
   std::uint64_t passes_begun() const { return next_forward_; }
   std::uint64_t updates() const { return updates_; }
   // Those that all weights used here contain, also the weights that others keep.

@@ -203,7 +203,7 @@ class StubCluster {
 
   void run_again() {
     for (const auto& node : nodes_) {
-      node->thread = std::thread([&own = *node] { own.outcome = own.driver->run(); });
+      node->thread = std::thread([&own = *node] { own.outcome = own.driver->run().status(); });
     }
   }
 

@@ -112,6 +112,9 @@ void fields(auto& f, PassHead& head) {
   f(head.weight);
   f(head.update);
   f(head.updates);
+  f(head.epoch);
+  f(head.index);
+  f(head.digest);
 }
 
 void fields(auto& f, Forward& forward) {
@@ -174,7 +177,10 @@ void fields(auto& f, Failed& failed) {
   f(failed.reason);
 }
 
-void fields(auto& f, Over& over) { f(over.passes); }
+void fields(auto& f, Over& over) {
+  f(over.passes);
+  f(over.task);
+}
 
 namespace {
 

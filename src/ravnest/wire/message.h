@@ -60,6 +60,9 @@ struct PassHead {
   double weight = 1;          // the loss is multiplied by it
   bool update = false;        // the weights are updated after its backward
   std::uint64_t updates = 0;  // that no stage may lack when it begins the pass
+  std::uint64_t epoch = 0;    // of the batch; of a validation the number of its sweep
+  std::uint64_t index = 0;    // of the batch within the epoch
+  std::uint64_t digest = 0;   // of the labels that the root has for the batch; 0: it has none
 
   bool operator==(const PassHead&) const = default;
 };
@@ -133,14 +136,15 @@ struct Failed {
   std::string reason;       // a sentence, without the stage's name
 };
 
-// The root's call is over, and the part of every other stage in it.
+// All passes of the root's call are done.
 struct Over {
   std::uint64_t passes = 0;  // all there were so far, of all kinds
+  std::string task;          // what every stage has to do before the call is closed
 };
 
 // The order is the numbering on the wire: new kinds go to the end.
-using Message = std::variant<Forward, Backward, RingChunk, WeightsRequest, WeightsPart, Control, Report, TiedTensors,
-                             Failed, Over>;
+using Message =
+    std::variant<Forward, Backward, RingChunk, WeightsRequest, WeightsPart, Control, Report, TiedTensors, Failed, Over>;
 
 struct EncodedMessage {
   std::vector<Slice> parts;  // in order; the first is the head

@@ -25,7 +25,10 @@ PassHead sample_head() {
           .parts = 4,
           .weight = 0.25,
           .update = true,
-          .updates = 3};
+          .updates = 3,
+          .epoch = 2,
+          .index = 11,
+          .digest = 0x0123456789abcdef};
 }
 
 Forward sample_forward() {
@@ -50,7 +53,7 @@ std::vector<Message> one_of_each() {
       Report{13, 0.5, 64, 60, {tensor_of(DType::kFloat32, {2}, 8)}},
       TiedTensors{true, 14, 1, {{"head.weight", tensor_of(DType::kFloat32, {2}, 8)}}},
       Failed{2, true, "was lost"},
-      Over{15}};
+      Over{15, "save"}};
 }
 
 Result<Message> round_trip(const Message& message) {
@@ -189,10 +192,11 @@ TEST(Message, TheBytesOfAMessageAreThese) {
   ASSERT_TRUE(encoded.ok());
   const std::vector<std::byte> bytes = joined(*encoded);
   EXPECT_EQ(hex(bytes),
-            "6a00000000080706050403020101000010000000000005000000000000000100000004000000000000000000"
-            "d03f010300000000000000030000000100000005000000010700020000000100000000000000020000000000"
-            "00000000000008000000000000000000000000000000000000000000000000000000000000000000a0a1a2a3"
-            "a4a5a6a7");
+            "8200000000080706050403020101000010000000000005000000000000000100000004000000000000000000"
+            "d03f01030000000000000002000000000000000b00000000000000efcdab8967452301030000000100000005"
+            "0000000107000200000001000000000000000200000000000000000000000800000000000000000000000000"
+            "0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
+            "00000000000000000000000000000000a0a1a2a3a4a5a6a7");
 }
 
 TEST(Message, KindsKeepTheirNumbers) {
@@ -268,7 +272,7 @@ TEST(Message, AYesOrNoIsOneOrZero) {
 }
 
 // Where the tensor's own fields begin: behind the pass's head, the stage, the count, the index and a yes or no.
-constexpr std::size_t kTensorAt = 5 + (8 + 1 + 8 + 8 + 4 + 4 + 8 + 1 + 8) + 4 + 4 + 4 + 1;
+constexpr std::size_t kTensorAt = 5 + (8 + 1 + 8 + 8 + 4 + 4 + 8 + 1 + 8 + 3 * 8) + 4 + 4 + 4 + 1;
 
 std::vector<std::byte> one_tensor() {
   Forward forward;

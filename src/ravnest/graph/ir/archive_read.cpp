@@ -160,6 +160,12 @@ class ArchiveReader {
     return routing;
   }
 
+  static Signature read_signature(const Field& field) {
+    Signature signature{field["in_spec"].string(), field["out_spec"].string(), {}};
+    field["argument_names"].for_each([&](const Field& name) { signature.argument_names.push_back(name.string()); });
+    return signature;
+  }
+
   static StageInfo read_stage(const Field& field, const Model& model) {
     StageInfo stage;
     stage.index = narrow(field["index"]);
@@ -170,6 +176,9 @@ class ArchiveReader {
     field["tied"].for_each_member([&](const std::string& name, const Field& stages) {
       stages.for_each([&](const Field& each) { stage.tied[name].push_back(narrow(each)); });
     });
+    stage.train_call = read_signature(field["train_call"]);
+    stage.eval_call = read_signature(field["eval_call"]);
+    field["state_dict"].for_each([&](const Field& name) { stage.state_dict.push_back(name.string()); });
     return stage;
   }
 

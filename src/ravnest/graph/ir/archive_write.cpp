@@ -57,6 +57,11 @@ json routing_to_json(const Routing& routing) {
           {"without_inputs", routing.without_inputs}};
 }
 
+json signature_to_json(const Signature& signature) {
+  return {
+      {"in_spec", signature.in_spec}, {"out_spec", signature.out_spec}, {"argument_names", signature.argument_names}};
+}
+
 json metadata(const Model& model) {
   json result = {{"format", kMetadataFormat},
                  {"train_places", places(model.train)},
@@ -67,7 +72,10 @@ json metadata(const Model& model) {
                        {"count", model.stage->count},
                        {"train", routing_to_json(model.stage->train)},
                        {"eval", routing_to_json(model.stage->eval)},
-                       {"tied", model.stage->tied}};
+                       {"tied", model.stage->tied},
+                       {"train_call", signature_to_json(model.stage->train_call)},
+                       {"eval_call", signature_to_json(model.stage->eval_call)},
+                       {"state_dict", model.stage->state_dict}};
   }
   return result;
 }

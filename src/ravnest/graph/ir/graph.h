@@ -152,6 +152,13 @@ struct Routing {
   std::vector<std::int32_t> without_inputs = {};             // later stages that read nothing at all
 };
 
+// How the whole model is called: the members of Graph.
+struct Signature {
+  std::string in_spec;
+  std::string out_spec;
+  std::vector<std::string> argument_names;
+};
+
 // What a stage's archive knows of the chain that it belongs to.
 struct StageInfo {
   std::int32_t index = 0;
@@ -159,6 +166,10 @@ struct StageInfo {
   Routing train;
   Routing eval;
   std::map<std::string, std::vector<std::int32_t>> tied;  // weight -> the stages that use it, where more than one do
+  // Of the whole model, the same in all stages:
+  Signature train_call = {};
+  Signature eval_call = {};
+  std::vector<std::string> state_dict = {};  // its keys, in order
 };
 
 struct Model {
