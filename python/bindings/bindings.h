@@ -3,6 +3,7 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -40,12 +41,21 @@ inline void accept(const Status& status) {
   unwrap(status);
 }
 
+// A function of the user's, to be called, and let go, by threads of ours; take the GIL to call it.
+inline std::shared_ptr<pybind11::function> held(pybind11::function function) {
+  return {new pybind11::function(std::move(function)), [](pybind11::function* own) {
+            const pybind11::gil_scoped_acquire gil;
+            delete own;
+          }};
+}
+
 // What a graph takes, from Python: a tensor, number, bool, string or None. TypeError for anything else.
 c10::IValue to_ivalue(const pybind11::handle& object);
 
 void bind_checkpoint(pybind11::module_& module);
 void bind_errors(pybind11::module_& module);
 void bind_graph(pybind11::module_& module);
+void bind_node(pybind11::module_& module);
 void bind_optim(pybind11::module_& module);
 void bind_pipeline(pybind11::module_& module);
 void bind_plan(pybind11::module_& module);

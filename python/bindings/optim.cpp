@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings.h"
+#include "callbacks.h"
 #include "ravnest/optim/callback.h"
 #include "ravnest/optim/clip.h"
 #include "ravnest/optim/optimizer.h"
@@ -51,7 +52,6 @@ py::list dicts_of(std::span<const Group> groups) {
   return result;
 }
 
-// {"lr": 0.1, ..., "params": [0, 1]}; None, as in torch's foreach and fused, is for not given.
 Group group_of(const py::dict& dict) {
   Group group;
   for (const auto& [key, value] : dict) {
@@ -65,11 +65,15 @@ Group group_of(const py::dict& dict) {
   return group;
 }
 
+}  // namespace
+
 std::vector<Group> groups_of(const std::vector<py::dict>& dicts) {
   std::vector<Group> groups;
   for (const py::dict& dict : dicts) groups.push_back(group_of(dict));
   return groups;
 }
+
+namespace {
 
 py::dict dict_of(const std::vector<NamedTensors>& tensors) {
   py::dict result;
@@ -94,6 +98,8 @@ std::vector<NamedTensors> named_tensors_of(const py::dict& dict) {
   return tensors;
 }
 
+}  // namespace
+
 py::dict state_of(const Optimizer& optimizer) {
   const OptimizerState state = optimizer.state();
   py::dict result;
@@ -101,6 +107,8 @@ py::dict state_of(const Optimizer& optimizer) {
   result["param_groups"] = dicts_of(state.groups);
   return result;
 }
+
+namespace {
 
 void load(Optimizer& optimizer, const py::iterable& parameters, const py::dict& state) {
   accept(optimizer.load(tensors_of(parameters), {groups_of(py::cast<std::vector<py::dict>>(state["param_groups"])),
@@ -124,15 +132,23 @@ std::unique_ptr<Optimizer> from_functions(std::string name, const std::vector<py
                                           py::function step_function, const std::optional<py::function>& state,
                                           const std::optional<py::function>& load_function) {
   optim::OptimizerCallbacks callbacks;
-  callbacks.step = [step_function](std::span<const Group> now, std::span<const at::Tensor> parameters,
-                                   std::span<const at::Tensor> gradients) {
+  callbacks.step = [function = held(std::move(step_function))](std::span<const Group> now,
+                                                               std::span<const at::Tensor> parameters,
+                                                               std::span<const at::Tensor> gradients) {
     const py::gil_scoped_acquire acquire;
-    step_function(dicts_of(now), list_of(parameters), list_of(gradients));
+    (*function)(dicts_of(now), list_of(parameters), list_of(gradients));
   };
-  if (state) callbacks.state = [state] { return named_tensors_of((*state)()); };
+  if (state) {
+    callbacks.state = [function = held(*state)] {
+      const py::gil_scoped_acquire acquire;
+      return named_tensors_of((*function)());
+    };
+  }
   if (load_function) {
-    callbacks.load = [load_function](std::span<const at::Tensor> parameters, const OptimizerState& saved) {
-      (*load_function)(list_of(parameters), dict_of(saved.tensors));
+    callbacks.load = [function = held(*load_function)](std::span<const at::Tensor> parameters,
+                                                       const OptimizerState& saved) {
+      const py::gil_scoped_acquire acquire;
+      (*function)(list_of(parameters), dict_of(saved.tensors));
       return Status();
     };
   }

@@ -15,14 +15,18 @@ from .clusters import Plan, clusterize
 from .errors import CaptureError
 from .fusion import model_fusion
 from .graph import Graph, Stage, load
+from .node import Node
 from .seed import set_seed
+from .trainer import Trainer
 
 __all__ = [
     "CaptureError",
     "Error",
     "Graph",
+    "Node",
     "Plan",
     "Stage",
+    "Trainer",
     "__version__",
     "capture",
     "clusterize",

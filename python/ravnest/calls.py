@@ -24,6 +24,8 @@ class Call:
         flat = all(spec.is_leaf() for spec in specs)
         self.plain_count = len(self._args) if flat and not self._kwargs else -1
         self.single_output = self._out_spec.is_leaf()
+        self.names = tuple(self._names)
+        self.count = len(self._names)
 
     def unflatten(self, outputs: list):
         """The flat results in the structure that the model returns."""

@@ -1,4 +1,8 @@
-"""The error that capture raises."""
+"""The errors that ravnest raises."""
+
+from ._core import Error
+
+__all__ = ["CallbackError", "CaptureError", "Error"]
 
 
 class CaptureError(RuntimeError):
@@ -7,3 +11,7 @@ class CaptureError(RuntimeError):
     The message is one or two sentences: what was found, where in the model's code if that is known, and what would
     help. Nothing has been written when it is raised.
     """
+
+
+class CallbackError(RuntimeError):
+    """A function of the user's has raised; the message is for all nodes and has the traceback."""

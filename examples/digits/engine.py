@@ -1,57 +1,18 @@
-"""Train a small convolutional network on scikit-learn's digits through ravnest's engine, and the same in plain PyTorch.
+"""The digits network on one machine: by ravnest's engine without any pipeline, and by plain PyTorch.
 
-python examples/digits.py [--epochs 100] [--seed 42]
+python engine.py [--epochs 100] [--seed 42]
 """
 
 import argparse
 import sys
 import tempfile
 import time
-from collections import OrderedDict
 
 import torch
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
+from digits import BATCH, load_data, make_model
 from torch import nn
 
 import ravnest
-
-BATCH = 64
-
-
-def make_model() -> nn.Module:
-    return nn.Sequential(
-        OrderedDict(
-            conv2d_1=nn.Conv2d(1, 16, 3, padding="same"),
-            act_1=nn.ReLU(),
-            maxpool2d_1=nn.MaxPool2d(2, 2),
-            drp_1=nn.Dropout(0.25),
-            bn_1=nn.BatchNorm2d(16),
-            maxpool2d_2=nn.MaxPool2d(2, 2),
-            conv2d_2=nn.Conv2d(16, 32, 3, padding="same"),
-            act_2=nn.ReLU(),
-            maxpool2d_3=nn.MaxPool2d(2, 2),
-            drp_2=nn.Dropout(0.25),
-            bn_2=nn.BatchNorm2d(32),
-            flatten=nn.Flatten(),
-            dense_1=nn.Linear(32, 256),
-            act_3=nn.ReLU(),
-            drp_3=nn.Dropout(0.4),
-            bn_3=nn.BatchNorm1d(256),
-            dense_2=nn.Linear(256, 10),
-            act_4=nn.Softmax(dim=-1),
-        )
-    )
-
-
-def load_data() -> tuple[tuple, tuple]:
-    """Images of 1x8x8 and one-hot targets, 60 % to train and 40 % to validate."""
-    digits = load_digits()
-    images = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1)
-    targets = nn.functional.one_hot(torch.tensor(digits.target), 10).float()
-    x_train, x_val, y_train, y_val = train_test_split(images, targets, test_size=0.4, random_state=1)
-    return (x_train, y_train), (x_val, y_val)
-
 
 class Progress:
     """A bar on a terminal; a line now and then where there is none."""

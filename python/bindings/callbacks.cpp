@@ -1,0 +1,67 @@
+#include "callbacks.h"
+
+#include <pybind11/stl.h>
+
+#include <tuple>
+#include <vector>
+
+#include "ravnest/optim/callback.h"
+
+namespace ravnest::python {
+namespace {
+
+namespace py = pybind11;
+
+const char* name_of(wire::PassKind kind) {
+  switch (kind) {
+    case wire::PassKind::kTrain: return "train";
+    case wire::PassKind::kValidate: return "validate";
+    case wire::PassKind::kPredict: return "predict";
+  }
+  return "";
+}
+
+py::dict to_dict(const wire::PassHead& head) {
+  py::dict result;
+  result["kind"] = name_of(head.kind);
+  result["step"] = head.step;
+  result["batch"] = head.batch;
+  result["part"] = head.part;
+  result["parts"] = head.parts;
+  result["epoch"] = head.epoch;
+  result["index"] = head.index;
+  result["digest"] = head.digest;
+  return result;
+}
+
+py::object to_python(const c10::IValue& value) { return value.isTensor() ? py::cast(value.toTensor()) : py::none(); }
+
+}  // namespace
+
+pipeline::Criterion criterion_of(py::function function) {
+  return [function = held(std::move(function))](const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
+    const py::gil_scoped_acquire gil;
+    py::list flat;
+    for (const c10::IValue& output : outputs) flat.append(to_python(output));
+    const auto [loss, samples, correct] =
+        call(*function, to_dict(head), flat).cast<std::tuple<at::Tensor, std::uint64_t, std::uint64_t>>();
+    return pipeline::Verdict{loss, samples, correct};
+  };
+}
+
+std::unique_ptr<optim::Optimizer> optimizer_of(py::function function) {
+  optim::OptimizerCallbacks callbacks;
+  callbacks.step = [function = held(std::move(function))](std::span<const optim::Group>,
+                                                          std::span<const at::Tensor> parameters,
+                                                          std::span<const at::Tensor> gradients) {
+    const py::gil_scoped_acquire gil;
+    py::list own;
+    py::list given;
+    for (const at::Tensor& parameter : parameters) own.append(py::cast(parameter));
+    for (const at::Tensor& gradient : gradients) given.append(gradient.defined() ? py::cast(gradient) : py::none());
+    call(*function, own, given);
+  };
+  return std::make_unique<optim::CallbackOptimizer>("callback", std::vector<optim::Group>(), std::move(callbacks));
+}
+
+}  // namespace ravnest::python

@@ -1,0 +1,36 @@
+// Functions of the user's that the compute thread calls.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bindings.h"
+#include "ravnest/optim/optimizer.h"
+#include "ravnest/pipeline/model_worker.h"
+
+namespace ravnest::python {
+
+// function(head as a dict, flat outputs) -> (loss, samples, correct).
+pipeline::Criterion criterion_of(pybind11::function function);
+
+// function(parameters, gradients or None): one step.
+std::unique_ptr<optim::Optimizer> optimizer_of(pybind11::function function);
+
+// {"lr": 0.1, ..., "params": [0, 1]}; None, as in torch's foreach and fused, is for not given.
+std::vector<optim::Group> groups_of(const std::vector<pybind11::dict>& dicts);
+// {"state": {index: {name: tensor}}, "param_groups": [...]}, as an optimizer's state_dict.
+pybind11::dict state_of(const optim::Optimizer& optimizer);
+
+// What the function raises becomes a std::runtime_error with its message, whoever catches it. With the GIL held.
+template <class... Arguments>
+pybind11::object call(const pybind11::function& function, Arguments&&... arguments) {
+  try {
+    return function(std::forward<Arguments>(arguments)...);
+  } catch (pybind11::error_already_set& raised) {
+    const std::string type = pybind11::str(raised.type().attr("__name__"));
+    const std::string message = pybind11::str(raised.value());
+    throw std::runtime_error(type == "CallbackError" ? message : type + ": " + message);
+  }
+}
+
+}  // namespace ravnest::python

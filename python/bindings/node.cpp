@@ -1,0 +1,247 @@
+// A node of a plan, for ravnest.node.
+#include "ravnest/train/node.h"
+
+#include <pybind11/stl.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "callbacks.h"
+#include "ravnest/doctor/plan_here.h"
+#include "ravnest/pipeline/routes.h"
+#include "ravnest/pipeline/tensors.h"
+#include "ravnest/train/labels.h"
+#include "ravnest/train/steered_optimizer.h"
+
+namespace ravnest::python {
+namespace {
+
+namespace py = pybind11;
+using train::Node;
+
+// Whoever waits in C++ still gets Ctrl-C.
+Status poll_signals() {
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  return {};
+}
+
+struct PyNode {
+  std::unique_ptr<metrics::Progress> progress;
+  std::shared_ptr<train::Steering> steering = std::make_shared<train::Steering>();
+  optim::Optimizer* optimizer = nullptr;  // the node's
+  std::unique_ptr<Node> node;
+
+  PyNode() = default;
+  PyNode(const PyNode&) = delete;
+  PyNode& operator=(const PyNode&) = delete;
+  // Its thread may be about to call Python.
+  ~PyNode() {
+    const py::gil_scoped_release release;
+    node.reset();
+  }
+};
+
+std::unique_ptr<PyNode> open_node(const std::string& name, const std::string& node_data, const std::string& trained,
+                                  const std::string& device, bool insecure, const std::string& software) {
+  train::NodeOptions options;
+  options.name = name;
+  options.node_data = node_data;
+  options.trained = trained;
+  options.software = software;
+  options.device = c10::Device(device);
+  options.insecure = insecure;
+  options.log = Logger(name, Level::kInfo);
+  auto own = std::make_unique<PyNode>();
+  const py::gil_scoped_release release;
+  own->node = unwrap(Node::open(std::move(options)));
+  return own;
+}
+
+std::function<void(std::uint64_t)> counter_of(const std::optional<py::function>& function) {
+  if (!function) return {};
+  return [function = held(*function)](std::uint64_t count) {
+    const py::gil_scoped_acquire gil;
+    call(*function, count);
+  };
+}
+
+// An optimizer is a step function, or a name with the options of each group.
+void equip(PyNode& own, const std::optional<py::function>& criterion, const py::object& optimizer,
+           const std::string& schedule, int window, std::uint64_t seed, const std::string& codec, bool recompute,
+           std::uint64_t update_frequency, std::uint32_t microbatches, const std::optional<py::function>& on_epochs,
+           const std::optional<py::function>& on_update, const std::string& loss_file, const std::string& accuracy_file,
+           bool shows_progress, const std::map<std::string, std::string>& settings) {
+  train::Equipment equipment;
+  if (criterion) equipment.criterion = criterion_of(*criterion);
+  if (py::isinstance<py::function>(optimizer)) {
+    equipment.optimizer = optimizer_of(optimizer.cast<py::function>());
+  } else if (!optimizer.is_none()) {
+    const auto [name, groups] = optimizer.cast<std::pair<std::string, std::vector<py::dict>>>();
+    equipment.optimizer = std::make_unique<train::SteeredOptimizer>(
+        accepted(optim::make_optimizer(name, {}, groups_of(groups))), own.steering);
+  }
+  own.optimizer = equipment.optimizer.get();
+  equipment.schedule = accepted(pipeline::parse_schedule(schedule));
+  equipment.window = window;
+  equipment.seed = seed;
+  equipment.codec = accepted(wire::parse_codec(codec));
+  equipment.recompute = recompute;
+  equipment.update_frequency = update_frequency;
+  equipment.microbatches = microbatches;
+  equipment.on_epochs = counter_of(on_epochs);
+  equipment.on_update = counter_of(on_update);
+  equipment.settings = settings;
+  equipment.record.loss_file = loss_file;
+  equipment.record.accuracy_file = accuracy_file;
+  if (shows_progress) {
+    metrics::ProgressOptions options;
+    if (::isatty(STDERR_FILENO) == 1) options.columns = metrics::terminal_columns(STDERR_FILENO);
+    own.progress = std::make_unique<metrics::Progress>(std::cerr, std::move(options));
+    equipment.record.progress = own.progress.get();
+  }
+  own.node->equip(std::move(equipment));
+}
+
+wire::PassKind kind_of(const std::string& name) {
+  if (name == "train") return wire::PassKind::kTrain;
+  if (name == "validate") return wire::PassKind::kValidate;
+  return wire::PassKind::kPredict;
+}
+
+// Inputs that are not tensors were baked into the graph when it was captured.
+std::vector<at::Tensor> tensors_of(const py::list& inputs) {
+  std::vector<at::Tensor> tensors;
+  for (const py::handle& input : inputs) {
+    const c10::IValue value = to_ivalue(input);
+    tensors.push_back(value.isTensor() ? value.toTensor() : at::Tensor());
+  }
+  return tensors;
+}
+
+void feed(PyNode& own, const std::string& kind, const py::list& inputs, std::uint64_t epoch, std::uint64_t index,
+          std::uint64_t digest) {
+  const train::Batch batch{kind_of(kind), tensors_of(inputs), epoch, index, digest};
+  const py::gil_scoped_release release;
+  unwrap(own.node->feed(batch, poll_signals));
+}
+
+py::dict to_dict(const train::Closing& closing) {
+  py::dict result;
+  result["accuracy"] = closing.accuracy;
+  result["more"] = closing.more;
+  return result;
+}
+
+train::Closing finish(PyNode& own, bool save, const std::string& run, std::uint64_t epochs, bool more) {
+  const py::gil_scoped_release release;
+  return unwrap(own.node->finish({save, run, epochs}, more, poll_signals));
+}
+
+train::Closing serve(PyNode& own) {
+  const py::gil_scoped_release release;
+  return unwrap(own.node->serve(poll_signals));
+}
+
+py::list outputs_of(PyNode& own) {
+  py::list result;
+  for (const auto& outputs : own.node->record().take_outputs()) {
+    py::list flat;
+    for (const wire::Tensor& output : outputs) flat.append(unwrap(pipeline::from_wire(output, c10::kCPU)).clone());
+    result.append(flat);
+  }
+  return result;
+}
+
+py::dict named(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
+  py::dict result;
+  for (const auto& [name, tensor] : tensors) result[py::str(name)] = tensor;
+  return result;
+}
+
+ir::Signature signature(const PyNode& own, bool train) {
+  const ir::StageInfo info = pipeline::stage_of(own.node->engine());
+  return train ? info.train_call : info.eval_call;
+}
+
+std::string summary(const PyNode& own, double seconds, std::uint64_t samples, std::uint64_t epochs,
+                    const std::string& schedule) {
+  metrics::RunSummary run;
+  run.seconds = seconds;
+  run.samples = samples;
+  run.epochs = epochs;
+  run.accuracy = own.node->record().accuracy();
+  run.schedule = schedule;
+  run.nodes = own.node->summaries();
+  return metrics::summary_text(run);
+}
+
+}  // namespace
+
+void bind_node(py::module_& module) {
+  // Nodes of the plan with the same host as that one, itself included.
+  module.def("nodes_beside", [](const std::string& node_data, const std::string& name) {
+    const doctor::PlanHere here = unwrap(doctor::read_plan_here(node_data));
+    const int own = unwrap(doctor::node_named(here.plan, name));
+    int count = 0;
+    for (const plan::PoolNode& node : here.plan.pool.nodes)
+      count += node.address.host == here.plan.pool.nodes[static_cast<std::size_t>(own)].address.host ? 1 : 0;
+    return count;
+  });
+  module.def("label_digest", [](const std::vector<at::Tensor>& labels) { return train::label_digest(labels); });
+  py::class_<PyNode>(module, "Node")
+      .def(py::init(&open_node))
+      .def("equip", &equip)
+      .def_property_readonly("name", [](const PyNode& own) { return own.node->name(); })
+      .def_property_readonly("role", [](const PyNode& own) { return std::string(own.node->role()); })
+      .def_property_readonly("cluster", [](const PyNode& own) { return own.node->cluster(); })
+      .def_property_readonly("stage", [](const PyNode& own) { return own.node->stage(); })
+      .def_property_readonly("stages", [](const PyNode& own) { return own.node->stages(); })
+      .def_property_readonly("plan", [](const PyNode& own) { return own.node->plan().id; })
+      .def_property_readonly("batch", [](const PyNode& own) { return own.node->plan().batch; })
+      .def("name_of", [](const PyNode& own, int stage) { return own.node->name_of(stage); })
+      .def("in_spec", [](const PyNode& own, bool train) { return signature(own, train).in_spec; })
+      .def("out_spec", [](const PyNode& own, bool train) { return signature(own, train).out_spec; })
+      .def("arg_names", [](const PyNode& own, bool train) { return signature(own, train).argument_names; })
+      .def("parameters", [](const PyNode& own) { return named(own.node->engine().parameters()); })
+      .def("buffers", [](const PyNode& own) { return named(own.node->engine().buffers()); })
+      .def("set_option", [](PyNode& own, std::size_t group, std::string name,
+                            optim::Option value) { own.steering->set(group, std::move(name), std::move(value)); })
+      .def("optimizer_state", [](const PyNode& own) { return own.optimizer ? state_of(*own.optimizer) : py::dict(); })
+      .def("begin", [](PyNode& own, const std::string& call) { unwrap(own.node->begin(call)); })
+      .def("serve", [](PyNode& own) { return to_dict(serve(own)); })
+      .def("feed", &feed)
+      .def("end_sweep",
+           [](PyNode& own, bool validation) {
+             unwrap(own.node->end_sweep(validation ? train::Sweep::kValidation : train::Sweep::kEvaluation));
+           })
+      .def("drain",
+           [](PyNode& own) {
+             const py::gil_scoped_release release;
+             unwrap(own.node->drain(poll_signals));
+           })
+      .def("finish", [](PyNode& own, bool save, const std::string& run, std::uint64_t epochs,
+                        bool more) { return to_dict(finish(own, save, run, epochs, more)); })
+      .def("stop", [](PyNode& own, const std::string& reason) { own.node->stop(reason); })
+      .def("close",
+           [](PyNode& own) {
+             const py::gil_scoped_release release;
+             own.node->close();
+           })
+      .def("save", [](PyNode& own) { unwrap(own.node->save()); })
+      .def("begin_training", [](PyNode& own, std::uint64_t first, std::uint64_t epochs,
+                                std::uint64_t batches) { own.node->record().begin_training(first, epochs, batches); })
+      .def("end_training", [](PyNode& own) { own.node->record().end_training(); })
+      .def("outputs", &outputs_of)
+      .def("accuracy", [](const PyNode& own) { return own.node->record().accuracy(); })
+      .def("samples_trained", [](const PyNode& own) { return own.node->record().samples_trained(); })
+      .def("last_loss", [](const PyNode& own) { return own.node->record().last_loss(); })
+      .def("summary", &summary);
+}
+
+}  // namespace ravnest::python

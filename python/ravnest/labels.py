@@ -1,0 +1,129 @@
+"""Batches and labels: items in the same order on every node, and the parts of them that matter."""
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+
+import torch
+
+from ._core import label_digest
+from .errors import Error
+
+
+def items_of(source: Iterable, seed: int, epoch: int, batch_size: int | None = None) -> Iterator:
+    """One epoch of `source`: a loader, a tensor (cut into batches), or anything that can be iterated anew.
+
+    Whatever is drawn from torch's generator to begin with, such as the seed of a shuffled loader, depends on `seed`
+    and `epoch` alone, so that root and leaf go through their loaders in the same order.
+    """
+    if isinstance(source, torch.Tensor):
+        yield from source.split(batch_size or len(source))
+        return
+    with _keyed(seed, epoch):
+        iterator = iter(source)
+        try:
+            first = next(iterator)
+        except StopIteration:
+            return
+    yield first
+    yield from iterator
+
+
+def loader_of(source, batch_size: int):
+    """A Dataset as a loader of batches; anything else as it is."""
+    if isinstance(source, torch.utils.data.Dataset):
+        return torch.utils.data.DataLoader(source, batch_size=batch_size)
+    return source
+
+
+def label_part(item):
+    """The labels in an item of a loader: y of (x, y), the entry "labels" of a dict, or the item itself."""
+    if isinstance(item, Mapping):
+        for key in ("labels", "label", "targets", "target"):
+            if key in item:
+                return item[key]
+        return item
+    if isinstance(item, tuple | list) and len(item) >= 2:
+        return item[1] if len(item) == 2 else item[1:]
+    return item
+
+
+def digest_of(labels) -> int:
+    """A number for the values of `labels`; 0 where there are no tensors among them."""
+    tensors = list(_tensors_of(labels))
+    return label_digest(tensors) if tensors else 0
+
+
+def split(item, parts: int) -> list:
+    """`item` cut into parts of samples: tensors along their first dimension, containers member by member."""
+    if isinstance(item, torch.Tensor):
+        return list(item.tensor_split(parts))
+    if isinstance(item, Mapping):
+        cut = {key: split(value, parts) for key, value in item.items()}
+        return [{key: value[part] for key, value in cut.items()} for part in range(parts)]
+    if isinstance(item, tuple | list):
+        cut = [split(value, parts) for value in item]
+        return [type(item)(value[part] for value in cut) for part in range(parts)]
+    raise TypeError(f"labels that are cut into microbatches are tensors, tuples or dicts of them, not {type(item)}")
+
+
+class Labels:
+    """The leaf's labels: the item for a batch of an epoch, asked for in order."""
+
+    def __init__(self, source, seed: int, batch_size: int | None, node: str, root: str):
+        self._source, self._seed, self._batch_size = source, seed, batch_size
+        self._node, self._root = node, root
+        self._epoch, self._next, self._items = None, 0, iter(())
+        self._item = None
+
+    def item(self, epoch: int, index: int, digest: int):
+        """The item for that batch. Error where there is none, or where the root's labels are others."""
+        if (epoch, index) == (self._epoch, self._next - 1):
+            return self._item
+        if epoch != self._epoch:
+            self._items, self._next, self._epoch = self._begin(epoch), 0, epoch
+        where = f"batch {index} of epoch {epoch}"
+        for self._item in self._items:
+            self._next += 1
+            if self._next > index:
+                break
+        else:
+            raise Error(
+                f"the labels of {self._node} end after {self._next} batches, but {self._root} sent {where}: both need "
+                "the same data, and a training loop of your own calls wait_for_backwards() at the end of each epoch"
+            )
+        own = digest_of(label_part(self._item))
+        if digest and own and digest != own:
+            raise Error(
+                f"the labels of {self._node} for {where} are not those of {self._root}: both need the same data in the "
+                "same order (the same files, batch size and set_seed; no shuffling by other means than a DataLoader's)"
+            )
+        return self._item
+
+    def _begin(self, epoch):
+        if self._source is None:
+            raise Error(f"{self._node} computes the loss and has no labels: give Node labels= and test_labels=")
+        return items_of(self._source, self._seed, epoch, self._batch_size)
+
+
+def _tensors_of(value) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            yield from _tensors_of(value[key])
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from _tensors_of(each)
+
+
+@contextlib.contextmanager
+def _keyed(seed: int, epoch: int):
+    """torch's generator as `seed` and `epoch` say, and afterwards as it was."""
+    state = torch.get_rng_state()
+    key = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=8).digest()
+    torch.default_generator.manual_seed(int.from_bytes(key, "little") >> 1)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)

@@ -1,0 +1,461 @@
+"""One node of a plan: its stage of the model, trained together with the other nodes of its cluster."""
+
+import os
+import sys
+import traceback
+import uuid
+from collections.abc import Mapping
+
+import torch
+
+from . import _core
+from .calls import Call
+from .errors import CallbackError, Error
+from .labels import Labels, digest_of, label_part, split
+from .optimizers import make_optimizer, native_form, step_function, watch
+from .seed import current_seed
+
+_COMPRESSION = {False: "none", None: "none", True: "fp16"}
+
+
+class Node:
+    """A node of the plan in `node_data/`, from the moment it is made a member of its cluster.
+
+    The same script runs on every node; only `name` ("node_0", "node_17") differs. Without it the environment variable
+    RAVNEST_NODE or the command line's `--node` gives the name.
+
+    `optimizer` is an optimizer class, a function `(params, **optimizer_params)` or a name ("AdamW", "LAMB");
+    those of torch.optim run natively, all others as they are. `lr_scheduler` is a class or a function `(optimizer,
+    **lr_scheduler_params)`, stepped when an epoch is over, or after each update with `lr_step_on_epoch_change=False`.
+    `criterion(outputs, targets)` runs where the model ends: `outputs` as the model returns them, `targets` the item
+    that `labels` (or `test_labels`) yields for the batch, whole. Gradients add up over `update_frequency` batches and
+    are not scaled. `compression` is False, True (fp16), "bf16", "int8", "int4" or "topk:0.01".
+
+    Ours: `schedule` ("async", "sync", "gpipe"), `window` (passes in flight; 0: as planned), `microbatches` (cuts each
+    batch into so many passes with one update), `recompute` (less memory for more time), `seed`, `node_data`,
+    `trained` (where stages are saved), `threads`, `insecure` (no TLS, on one machine only) and `progress`.
+
+    Use it as a context manager, or call `stop()` at the end.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        model=None,
+        optimizer=None,
+        optimizer_params=None,
+        lr_scheduler=None,
+        lr_scheduler_params=None,
+        lr_step_on_epoch_change: bool = True,
+        criterion=None,
+        update_frequency: int = 1,
+        reduce_factor: int | None = None,
+        labels=None,
+        test_labels=None,
+        device=torch.device("cpu"),
+        loss_filename: str = "losses.txt",
+        compression: bool | str = False,
+        average_optim: bool = False,
+        *,
+        schedule: str = "async",
+        window: int = 0,
+        microbatches: int = 1,
+        recompute: bool = False,
+        seed: int | None = None,
+        node_data: str = "node_data",
+        trained: str = "trained",
+        threads: int | None = None,
+        insecure: bool = False,
+        progress: bool = True,
+    ):
+        self.name = name or _name_from_outside()
+        self.criterion, self.labels, self.test_labels = criterion, labels, test_labels
+        self.update_frequency, self.microbatches = update_frequency, microbatches
+        self.reduce_factor, self.average_optim = reduce_factor, average_optim
+        self.device, self.schedule, self.window, self.recompute = torch.device(device), schedule, window, recompute
+        self.compression = _COMPRESSION.get(compression, compression)
+        self.loss_filename = loss_filename
+        self.seed = current_seed() if seed is None else seed
+        self.n_forwards = 0
+        self.epoch = 0
+        self._progress = progress
+        self._scheduler_made = (lr_scheduler, dict(lr_scheduler_params or {}), lr_step_on_epoch_change)
+        self._batch_size = None
+        self._index = self._sweeps = self._sweep_index = 0
+        self._call = None
+        self._equipped = self._served = False
+        self._run = uuid.uuid4().hex[:12]
+        _share_cores(node_data, self.name, threads)
+        self._core = _core.Node(
+            self.name, os.fspath(node_data), os.fspath(trained), str(self.device), insecure, _core.__version__
+        )
+        try:
+            self._make(optimizer, dict(optimizer_params or {}))
+        except BaseException:
+            self._core.close()
+            raise
+
+    def _make(self, optimizer, options):
+        self.node_type, self.stage, self.stages = self._core.role, self._core.stage, self._core.stages
+        self.is_root, self.is_leaf = self.stage == 0, self.stage == self.stages - 1
+        self.cluster_id = self._core.cluster
+        self._calls = {train: Call(self._core, train) for train in (True, False)}
+        unique = {id(p): p for p in self._core.parameters().values() if p.requires_grad}
+        self._parameters = list(unique.values())
+        self._optimizer = make_optimizer(optimizer, options, self._parameters)
+        self._native = native_form(self._optimizer, self._parameters) if self._optimizer is not None else None
+        if self._native is not None:
+            watch(self._optimizer, self._core.set_option)
+        self.lr_scheduler = None
+        self._scheduler_steps = 0
+
+    # -- facts
+
+    @property
+    def optimizer(self):
+        """The stage's optimizer, with its state; None for a stage without parameters."""
+        if self._native is not None and self._call is None and self._equipped:
+            for index, state in self._core.optimizer_state()["state"].items():
+                self._optimizer.state[self._parameters[index]] = state
+        return self._optimizer
+
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """Name -> parameter of this stage, by the model's own names."""
+        return self._core.parameters()
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers of this stage, detached."""
+        tensors = self._core.parameters() | self._core.buffers()
+        return {name: tensor.detach() for name, tensor in tensors.items()}
+
+    # -- passes, on the root; on all others these do nothing: they serve
+
+    def forward_compute(self, tensors=None, **kwargs) -> None:
+        """Train on a batch: the model's inputs, by position and by keyword (`attention_mask` or `l_attention_mask_`).
+
+        Returns as soon as there is room for the next one; `wait_for_backwards` waits for all.
+        """
+        self._feed_training(tensors, kwargs, 0)
+
+    def no_grad_forward_compute(self, tensors=None, output_type: str | None = None, **kwargs):
+        """Run a batch through the model in eval mode.
+
+        `output_type` "val_accuracy" or "accuracy" counts it in the present sweep, against `test_labels`; "prediction"
+        returns the model's outputs.
+        """
+        if not self.is_root:
+            return None
+        self._direct_call()
+        if output_type in (None, "prediction"):
+            return self._predict(tensors, kwargs)
+        if output_type not in ("val_accuracy", "accuracy"):
+            raise ValueError(f"output_type is 'val_accuracy', 'accuracy' or 'prediction', not {output_type!r}")
+        self._feed_validation(tensors, kwargs, 0)
+        return None
+
+    def wait_for_backwards(self) -> None:
+        """Wait until all batches are trained on everywhere: the end of an epoch."""
+        if not self.is_root or self._call is None:
+            return
+        self._core.drain()
+        self._end_epoch()
+
+    def trigger_save_submodel(self) -> None:
+        """Save the stages: on all nodes when the root calls it while it trains, otherwise this node's."""
+        if self._call is None:
+            self._core.save()
+        elif self.is_root:
+            self._core.finish(True, self._run, self.epoch, True)
+            self._core.begin(self._call)
+
+    def reset(self) -> None:
+        """Forget how many batches there were: the next one is the first of a new epoch."""
+        self._end_epoch()
+        self.n_forwards = 0
+
+    # -- its life
+
+    def start(self) -> None:
+        """A node runs from the moment it is made; this is for scripts that call it."""
+
+    init_server = start_grpc_server = check_load_forward_buffer = start
+
+    def stop(self) -> None:
+        """Leave the cluster in good order. One that is not the root first serves what the root has begun by itself."""
+        if self._core is None:
+            return
+        try:
+            if self.is_root and self._call is not None:
+                self._leave_call(save=False)
+            elif not self.is_root and not self._served:
+                self.call("direct", lambda: None)
+        finally:
+            self._core.close()
+            self._core = None
+
+    def get_latest_weights(self) -> None:
+        """The newest weights of the other clusters: what averaging between clusters will bring."""
+        raise NotImplementedError("there is no averaging between clusters yet")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self.stop()
+            return
+        if self._core is not None:
+            self._core.stop(_reason(error))
+            self._core.close()
+            self._core = None
+
+    # -- calls
+
+    def call(self, name: str, body, save: bool = False):
+        """Run `body` on the root as the call `name`; on other nodes serve until the root's call of that name is over.
+
+        Returns what `body` does; on other nodes the accuracy that the root found, if there was a sweep.
+        """
+        if self._call is not None:
+            return body()
+        if self._core is None:
+            raise Error(f"{self.name} has left its cluster")
+        self._equip()
+        self._served = True
+        self._call = name
+        try:
+            self._core.begin(name)
+            if not self.is_root:
+                return self._serve(name)
+            result = body()
+            if self._call is not None:
+                self._leave_call(save)
+            return result
+        except BaseException as error:
+            self._core.stop(_reason(error))
+            raise
+        finally:
+            self._call = None
+
+    def _serve(self, name):
+        closing = self._core.serve()
+        while closing["more"]:
+            self._core.begin(name)
+            closing = self._core.serve()
+        return closing["accuracy"]
+
+    def _direct_call(self):
+        """A root whose script has no Trainer is in one call until it stops."""
+        if self._call is None:
+            self._equip()
+            self._core.begin("direct")
+            self._call = "direct"
+
+    def _leave_call(self, save):
+        self._core.finish(save, self._run, self.epoch, False)
+        self._call = None
+
+    def _equip(self):
+        if self._equipped:
+            return
+        self._equipped = True
+        self._make_scheduler()
+        optimizer = None
+        if self._native is not None:
+            optimizer = self._native
+        elif self._optimizer is not None:
+            optimizer = _guarded("the optimizer", step_function(self._optimizer, self._parameters))
+        _, _, by_epoch = self._scheduler_made
+        step_by = _guarded("the scheduler", self._step_scheduler_to) if self.lr_scheduler is not None else None
+        self._core.equip(
+            self._judge() if self.is_leaf else None,
+            optimizer,
+            self.schedule,
+            self.window,
+            self.seed % 2**63,
+            self.compression,
+            self.recompute,
+            self.update_frequency,
+            self.microbatches,
+            step_by if by_epoch else None,
+            step_by if not by_epoch else None,
+            self.loss_filename,
+            os.path.join(os.path.dirname(self.loss_filename), "val_accuracies.txt"),
+            self._progress and self.is_root,
+            {"update_frequency": str(self.update_frequency), "microbatches": str(self.microbatches)},
+        )
+
+    # -- learning rates
+
+    def _make_scheduler(self):
+        scheduler, params, _ = self._scheduler_made
+        if scheduler is None or self._optimizer is None:
+            return
+        if scheduler is torch.optim.lr_scheduler.ReduceLROnPlateau:
+            raise ValueError("ReduceLROnPlateau needs a metric at each step, which a stage does not have")
+        self.lr_scheduler = scheduler(self._optimizer, **params)
+
+    def _step_scheduler_to(self, count):
+        # The node steps the optimizer; torch warns where it has not seen that.
+        self._optimizer._opt_called = True
+        while self._scheduler_steps < count:
+            self.lr_scheduler.step()
+            self._scheduler_steps += 1
+
+    # -- what is fed
+
+    def _feed_training(self, tensors, kwargs, digest):
+        if not self.is_root:
+            return
+        self._direct_call()
+        self._core.feed("train", self._flat(True, tensors, kwargs), self.epoch, self._index, digest)
+        self._index += 1
+        self.n_forwards += 1
+
+    def _feed_validation(self, tensors, kwargs, digest):
+        self._core.feed("validate", self._flat(False, tensors, kwargs), self._sweeps, self._sweep_index, digest)
+        self._sweep_index += 1
+
+    def _end_sweep(self, validation: bool):
+        self._core.end_sweep(validation)
+        self._sweeps += 1
+        self._sweep_index = 0
+
+    def _end_epoch(self):
+        if self._index > 0:
+            self.epoch += 1
+            self._index = 0
+
+    def _predict(self, tensors, kwargs):
+        self._core.feed("predict", self._flat(False, tensors, kwargs), 0, 0, 0)
+        self._core.drain()
+        (outputs,) = self._core.outputs()
+        call = self._calls[False]
+        return outputs[0] if call.single_output else call.unflatten(outputs)
+
+    def _flat(self, train, tensors, kwargs):
+        call = self._calls[train]
+        if isinstance(tensors, Mapping):
+            args, kwargs = (), {**tensors, **kwargs}
+        elif tensors is None:
+            args = ()
+        elif isinstance(tensors, tuple | list):
+            args = tuple(tensors)
+        else:
+            args = (tensors,)
+        if not kwargs and len(args) == call.plain_count:
+            return list(args)
+        return call.flatten(args, {_argument(name, call): value for name, value in kwargs.items()})
+
+    def _judge(self):
+        return Judge(
+            self._calls,
+            self.criterion,
+            *(
+                Labels(source, self.seed, self._batch_size or self._core.batch, self.name, self._core.name_of(0))
+                for source in (self.labels, self.test_labels)
+            ),
+        )
+
+
+class Judge:
+    """What the leaf makes of a pass's outputs: a loss of those that train, a count of those that validate."""
+
+    def __init__(self, calls, criterion, labels: Labels, test_labels: Labels):
+        self._calls, self._criterion = calls, criterion
+        self._labels = {True: labels, False: test_labels}
+
+    def __call__(self, head, outputs):
+        train = head["kind"] == "train"
+        call = self._calls[train]
+        result = outputs[0] if call.single_output else call.unflatten(outputs)
+        try:
+            item = self._labels[train].item(head["epoch"], head["index"], head["digest"])
+        except Error as error:
+            raise CallbackError(str(error)) from error
+        except Exception as error:
+            raise CallbackError(f"the labels raised\n{_trace(error)}") from error
+        if head["parts"] > 1:
+            item = split(item, head["parts"])[head["part"]]
+        samples = next((each.shape[0] for each in outputs if each is not None and each.dim() > 0), 1)
+        if not train:
+            correct, counted = correct_of(result, label_part(item))
+            return torch.zeros(()), counted, correct
+        if self._criterion is None:
+            raise CallbackError("computes the loss and has no criterion: give Node criterion=")
+        try:
+            loss = self._criterion(result, item)
+        except Exception as error:
+            raise CallbackError(f"the criterion raised\n{_trace(error)}") from error
+        if not isinstance(loss, torch.Tensor):
+            raise CallbackError(f"the criterion must give a tensor, not {type(loss).__name__}")
+        return loss, samples, 0
+
+
+def correct_of(outputs, targets) -> tuple[int, int]:
+    """(correct, counted): where the outputs' largest value is where the targets, indices or one-hot, say."""
+    if isinstance(outputs, Mapping):
+        outputs = outputs.get("logits", next(iter(outputs.values()), None))
+    elif isinstance(outputs, tuple | list) and outputs:
+        outputs = outputs[0]
+    if not isinstance(outputs, torch.Tensor) or not isinstance(targets, torch.Tensor) or outputs.dim() < 2:
+        return 0, 0
+    targets = targets.to(outputs.device)
+    if targets.shape == outputs.shape:
+        targets = targets.argmax(-1)
+    if targets.shape != outputs.shape[:-1]:
+        return 0, 0
+    return int((outputs.argmax(-1) == targets).sum()), targets.numel()
+
+
+def _guarded(what, function):
+    def call(*args):
+        try:
+            return function(*args)
+        except Exception as error:
+            raise CallbackError(f"{what} raised\n{_trace(error)}") from error
+
+    return call
+
+
+def _trace(error) -> str:
+    return "".join(traceback.format_exception(error)).rstrip()
+
+
+def _reason(error) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "was interrupted"
+    if isinstance(error, SystemExit):
+        return f"ended its script with the status {error.code}"
+    return f"failed: its script raised\n{_trace(error)}"
+
+
+def _argument(name: str, call: Call) -> str:
+    """`l_attention_mask_`, as graphs name it, is `attention_mask`."""
+    bare = name[2:-1]
+    return bare if name not in call.names and name.startswith("l_") and name.endswith("_") and bare in call.names else name
+
+
+def _name_from_outside() -> str:
+    arguments = sys.argv[1:]
+    for i, argument in enumerate(arguments):
+        if argument == "--node" and i + 1 < len(arguments):
+            return arguments[i + 1]
+        if argument.startswith("--node="):
+            return argument.removeprefix("--node=")
+    if name := os.environ.get("RAVNEST_NODE"):
+        return name
+    raise ValueError("which node is this? Give Node(name='node_0'), --node node_0 or RAVNEST_NODE=node_0")
+
+
+def _share_cores(node_data, name, threads):
+    """Nodes that share a machine would fight for its cores: each takes its part, unless it was told otherwise."""
+    if threads is None and "OMP_NUM_THREADS" not in os.environ:
+        count = _core.nodes_beside(os.fspath(node_data), name)
+        if count > 1:
+            threads = max(1, (os.cpu_count() or 1) // count)
+    if threads:
+        torch.set_num_threads(threads)
+
+
+__all__ = ["Node", "digest_of"]

@@ -1,0 +1,121 @@
+"""The user's optimizer: stock ones run natively, all others as they are."""
+
+import torch
+
+from . import _core
+
+_NATIVE = {
+    torch.optim.SGD: "SGD",
+    torch.optim.Adam: "Adam",
+    torch.optim.AdamW: "AdamW",
+    torch.optim.NAdam: "NAdam",
+    torch.optim.RMSprop: "RMSprop",
+    torch.optim.Adagrad: "Adagrad",
+}
+
+
+class NamedOptimizer(torch.optim.Optimizer):
+    """An optimizer of ravnest's own, by its name, as torch's schedulers know optimizers."""
+
+    def __init__(self, params, name: str, options: dict):
+        self.name = name
+        defaults = _core.Optimizer(name, dict(options), []).groups()[0]
+        defaults.pop("params")
+        super().__init__(params, defaults)
+
+    def step(self, closure=None):
+        """The node steps it."""
+        raise RuntimeError("the node steps its optimizer by itself")
+
+
+def make_optimizer(optimizer, options: dict, parameters: list[torch.Tensor]):
+    """The optimizer that `optimizer` (a class, a function or a name) makes for `parameters`; None where there are none."""
+    if optimizer is None or not parameters:
+        return None
+    if isinstance(optimizer, str):
+        return NamedOptimizer(parameters, optimizer, options)
+    return optimizer(parameters, **options)
+
+
+def native_form(optimizer, parameters: list[torch.Tensor]):
+    """(name, groups) for the core to step it, or None where only the optimizer itself can."""
+    name = optimizer.name if isinstance(optimizer, NamedOptimizer) else _NATIVE.get(type(optimizer))
+    if name is None or "step" in vars(optimizer):
+        return None
+    index = {id(parameter): i for i, parameter in enumerate(parameters)}
+    groups = []
+    for group in optimizer.param_groups:
+        if any(id(parameter) not in index for parameter in group["params"]):
+            return None
+        options = {key: value for key, value in group.items() if key != "params" and _plain(value)}
+        if any(value for key, value in group.items() if key not in options and key != "params"):
+            return None
+        groups.append({**options, "params": [index[id(parameter)] for parameter in group["params"]]})
+    try:
+        _core.Optimizer(name, {}, [_known(name, group) for group in groups])
+    except (ValueError, TypeError):
+        return None
+    return name, [_known(name, group) for group in groups]
+
+
+def _plain(value) -> bool:
+    return isinstance(value, bool | int | float | str) or (
+        isinstance(value, tuple | list) and all(isinstance(each, int | float) for each in value)
+    )
+
+
+def _known(name: str, group: dict) -> dict:
+    """Without torch's switches for how, not what, is computed; those that change the result stay and may be refused."""
+    return {
+        key: value
+        for key, value in group.items()
+        if not (key in ("foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay") and not value)
+        and not (key == "decoupled_weight_decay" and name == "AdamW")
+    }
+
+
+class Group(dict):
+    """A param group whose changes are told to the optimizer that runs."""
+
+    def __init__(self, values: dict, tell):
+        super().__init__(values)
+        self._tell = tell
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        if key != "params" and _plain(value):
+            self._tell(key, value)
+
+    def __reduce__(self):
+        return dict, (dict(self),)
+
+    def update(self, *args, **kwargs):
+        for key, value in dict(*args, **kwargs).items():
+            self[key] = value
+
+
+def watch(optimizer, tell) -> None:
+    """Have `tell(group, option, value)` called for each option that is set in the optimizer's groups from now on."""
+
+    def renew(*_):
+        for i, group in enumerate(optimizer.param_groups):
+            watched = Group(group, lambda key, value, i=i: tell(i, key, value))
+            optimizer.param_groups[i] = watched
+            for key, value in group.items():
+                watched[key] = value
+
+    optimizer.register_load_state_dict_post_hook(renew)
+    renew()
+
+
+def step_function(optimizer, parameters: list[torch.Tensor]):
+    """What makes one step of an optimizer that runs as it is: step(parameters, gradients)."""
+
+    def step(_, gradients):
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        optimizer.step()
+        for parameter in parameters:
+            parameter.grad = None
+
+    return step

@@ -1,0 +1,47 @@
+// What nodes tell each other about a call, beside its passes: plain structs and their texts.
+//
+// All of it comes from other machines: decoding ends in a value or in kCorrupt.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/metrics/summary.h"
+
+namespace ravnest::train {
+
+// What a node is ready for. Settings are what the whole cluster has to be started with alike, by name.
+struct Word {
+  std::string call;  // "train", "evaluate", "pred"
+  std::map<std::string, std::string> settings;
+};
+std::string encode(const Word& word);
+Result<Word> decode_word(std::string_view text);
+
+// Whether all nodes are ready for the same thing; the first is the root. A failure names the nodes that differ, in
+// what, and what to do.
+Status check_agreement(const std::vector<Word>& words, const std::vector<std::string>& nodes);
+
+// What every node has to do after the passes.
+struct Task {
+  bool save = false;
+  std::string run;           // an id of the run's, for what is saved
+  std::uint64_t epochs = 0;  // that are over
+};
+std::string encode(const Task& task);
+Result<Task> decode_task(std::string_view text);
+
+// What the root tells everyone at the end.
+struct Closing {
+  std::optional<double> accuracy;  // in percent, of the last sweep
+  bool more = false;               // the same call of the user's goes on
+};
+std::string encode(const Closing& closing);
+Result<Closing> decode_closing(std::string_view text);
+
+}  // namespace ravnest::train

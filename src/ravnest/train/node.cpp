@@ -1,0 +1,299 @@
+#include "ravnest/train/node.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "ravnest/checkpoint/stage_file.h"
+#include "ravnest/pipeline/routes.h"
+#include "ravnest/pipeline/tensors.h"
+
+namespace ravnest::train {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Between two polls of whoever waits.
+constexpr Duration kPollEvery = milliseconds(50);
+// Waiting is worth a word after the first, and again every second of these.
+constexpr Duration kSayAfter = seconds(1);
+constexpr Duration kSayEvery = seconds(5);
+constexpr Duration kGoodbyeTime = seconds(2);
+
+std::uint64_t samples_of(const std::vector<at::Tensor>& inputs) {
+  for (const at::Tensor& input : inputs) {
+    if (input.defined() && input.dim() > 0) return static_cast<std::uint64_t>(input.size(0));
+  }
+  return 1;
+}
+
+// Part `part` of `parts` of each input that has all the samples; others go with every part.
+std::vector<wire::EdgeTensor> edges_of(const std::vector<at::Tensor>& inputs, std::uint64_t samples, std::uint32_t part,
+                                       std::uint32_t parts) {
+  std::vector<wire::EdgeTensor> edges;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) continue;
+    const bool whole = parts == 1 || inputs[i].dim() == 0 || static_cast<std::uint64_t>(inputs[i].size(0)) != samples;
+    const at::Tensor own = whole ? inputs[i] : inputs[i].tensor_split(parts)[part];
+    edges.push_back({static_cast<std::uint32_t>(i), false, pipeline::to_wire(own, {}, /*host=*/true)});
+  }
+  return edges;
+}
+
+// As tensor_split cuts: the first parts have one row more where it does not come out even.
+std::uint64_t rows_of(std::uint64_t samples, std::uint32_t part, std::uint32_t parts) {
+  return samples / parts + (part < samples % parts ? 1 : 0);
+}
+
+}  // namespace
+
+// How the compute thread's call ended, if it has.
+struct Node::Outcome {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Result<std::string>> closing;
+};
+
+void Node::equip(Equipment equipment) {
+  equipment_ = std::move(equipment);
+  record_ = std::make_unique<RunRecord>(equipment_.record);
+  pipeline::ModelWorkerOptions worker;
+  worker.seed = equipment_.seed;
+  worker.codec = equipment_.codec;
+  worker.recompute = equipment_.recompute;
+  worker.schedule = equipment_.schedule;
+  worker.criterion = equipment_.criterion;
+  worker.before_update = [this](std::uint64_t epoch) { reach(epoch); };
+  worker.on_update = equipment_.on_update;
+  worker_ = std::make_unique<pipeline::ModelWorker>(engine_, std::move(equipment_.optimizer), std::move(worker));
+  pipeline::DriverOptions driver;
+  driver.stage = place_;
+  driver.stage.schedule = equipment_.schedule;
+  driver.stage.window =
+      equipment_.window > 0 ? equipment_.window : plan_.clusters[static_cast<std::size_t>(cluster_)].window;
+  driver.nodes = nodes_;
+  driver.log = options_.log;
+  driver.on_over = [this](const std::string& task) { return account_of(task); };
+  if (is_root()) {
+    driver.on_report = [this](wire::Report report) {
+      if (Status taken = record_->on_report(std::move(report)); !taken.ok()) stop(text("failed: ", taken.message()));
+    };
+    driver.on_open = [this](const std::vector<std::string>& words) { return check_words(words); };
+    driver.on_accounts = [this](const std::vector<std::string>& accounts) { return closing_of(accounts); };
+  }
+  driver_ = std::make_unique<pipeline::Driver>(std::move(driver), *endpoint_, *worker_);
+}
+
+// -- what all agree on
+
+Status Node::check_words(const std::vector<std::string>& written) const {
+  std::vector<Word> words;
+  for (const std::string& each : written) {
+    auto word = decode_word(each);
+    if (!word.ok()) return word.status();
+    words.push_back(std::move(*word));
+  }
+  return check_agreement(words, nodes_);
+}
+
+Result<std::string> Node::account_of(const std::string& written) {
+  const auto task = decode_task(written);
+  if (!task.ok()) return task.status();
+  reach(task->epochs);
+  run_ = task->run;
+  if (task->save) {
+    if (Status saved = save(); !saved.ok()) return saved;
+  }
+  return metrics::encode(summary());
+}
+
+void Node::reach(std::uint64_t epochs) {
+  if (epochs <= epochs_) return;
+  epochs_ = epochs;
+  if (equipment_.on_epochs) equipment_.on_epochs(epochs);
+}
+
+Result<std::string> Node::closing_of(const std::vector<std::string>& accounts) {
+  summaries_.clear();
+  for (const std::string& account : accounts) {
+    auto summary = metrics::decode_node_summary(account, "a node's account");
+    if (!summary.ok()) return summary.status();
+    summaries_.push_back(std::move(*summary));
+  }
+  return encode(Closing{record_->accuracy(), more_});
+}
+
+metrics::NodeSummary Node::summary() const {
+  const pipeline::DriverStatistics now = driver_->statistics();
+  metrics::NodeSummary summary;
+  summary.node = name();
+  summary.role = std::string(role());
+  summary.running_s = now.running_s - before_.running_s;
+  summary.forward_s = now.forward_s - before_.forward_s;
+  summary.backward_s = now.backward_s - before_.backward_s;
+  summary.update_s = now.update_s - before_.update_s;
+  summary.passes = now.counts.backwards - before_.counts.backwards;
+  summary.updates = now.counts.updates - before_.counts.updates;
+  const std::uint64_t stale = now.counts.staleness_sum - before_.counts.staleness_sum;
+  summary.staleness_mean = summary.passes == 0 ? 0 : static_cast<double>(stale) / static_cast<double>(summary.passes);
+  summary.staleness_most = now.counts.staleness_most;
+  summary.versions_most = worker_->versions_most();
+  for (const std::string& node : nodes_) {
+    const auto peer = endpoint_->statistics(node);
+    if (!peer.ok()) continue;  // this node itself
+    summary.bytes_sent += peer->bytes_sent;
+    summary.bytes_received += peer->bytes_received;
+    summary.tensor_bytes_sent += peer->message_bytes_sent;
+    summary.round_trip_s = std::max(summary.round_trip_s, peer->round_trip_s);
+  }
+  return summary;
+}
+
+Status Node::save() {
+  const ir::Model model = engine_.model();
+  const ir::StageInfo info = pipeline::stage_of(engine_);
+  checkpoint::SavedStage saved;
+  saved.plan = plan_.id;
+  saved.run = run_;
+  saved.node = name();
+  saved.cluster = cluster_;
+  saved.stage = stage_;
+  saved.stages = stages();
+  saved.updates = driver_ ? driver_->statistics().counts.updates : 0;
+  saved.order = info.state_dict;
+  saved.weights = model.weights;
+  saved.nodes = nodes_;
+  return checkpoint::save_stage(checkpoint::stage_file(options_.trained, cluster_, name()), saved);
+}
+
+// -- calls
+
+Status Node::begin(const std::string& call) {
+  if (!endpoint_) return cancelled(name(), " has left its cluster");
+  if (computing_.joinable()) return invalid("a call is under way; it has to end before ", call, "() begins");
+  Word word{call, equipment_.settings};
+  word.settings["schedule"] = std::string(pipeline::name(equipment_.schedule));
+  word.settings["seed"] = std::to_string(equipment_.seed);
+  word.settings["compression"] = wire::to_string(equipment_.codec);
+  before_ = driver_->statistics();
+  outcome_ = std::make_shared<Outcome>();
+  waiting_since_ = SystemClock().now();
+  said_ = waiting_since_ + kSayAfter - kSayEvery;
+  computing_ = std::thread([driver = driver_.get(), outcome = outcome_, written = encode(word)] {
+    at::init_num_threads();  // as many as this process was told, for kernels that ask OpenMP itself
+    auto closing = driver->run(written);
+    const std::lock_guard lock(outcome->mutex);
+    outcome->closing = std::move(closing);
+    outcome->changed.notify_all();
+  });
+  return {};
+}
+
+Status Node::until(const std::function<Status(TimePoint)>& attempt, const Poll& poll) {
+  for (;;) {
+    Status status = attempt(SystemClock().now() + kPollEvery);
+    if (status.code() != Code::kDeadline) return status;
+    say_for_whom();
+    if (poll) {
+      if (Status polled = poll(); !polled.ok()) return polled;
+    }
+  }
+}
+
+void Node::say_for_whom() {
+  const TimePoint now = SystemClock().now();
+  if (now - said_ < kSayEvery) return;
+  const std::vector<std::string> missing = driver_->waiting_for();
+  if (missing.empty()) return;
+  said_ = now;
+  std::vector<std::string> described;
+  for (const std::string& node : missing) {
+    const auto peer = endpoint_->statistics(node);
+    const std::string state =
+        !peer.ok() || peer->state == transport::PeerState::kUp ? std::string() : text(" (", peer->reason, ")");
+    described.push_back(node + state);
+  }
+  const auto waited = std::chrono::duration_cast<seconds>(now - waiting_since_).count();
+  options_.log.info("waiting for ", join(described), waited > 5 ? text(", for ", waited, " s now") : "");
+}
+
+// Waits for the compute thread, and gives its call's end.
+Status Node::join_call(const Poll& poll) {
+  Status status = until(
+      [&](TimePoint deadline) -> Status {
+        std::unique_lock lock(outcome_->mutex);
+        const bool ended = outcome_->changed.wait_until(lock, deadline, [&] { return outcome_->closing.has_value(); });
+        return ended ? Status() : ravnest::deadline("the call is not over");
+      },
+      poll);
+  if (!status.ok()) return status;
+  computing_.join();
+  return outcome_->closing->status();
+}
+
+Result<Closing> Node::serve(const Poll& poll) {
+  if (Status joined = join_call(poll); !joined.ok()) return joined;
+  return decode_closing(outcome_->closing->value());
+}
+
+Status Node::feed(const Batch& batch, const Poll& poll) {
+  const bool trains = batch.kind == wire::PassKind::kTrain;
+  const std::uint64_t samples = samples_of(batch.inputs);
+  const auto parts = static_cast<std::uint32_t>(
+      trains ? std::clamp<std::uint64_t>(equipment_.microbatches, 1, std::max<std::uint64_t>(samples, 1)) : 1);
+  const bool update = trains && (trained_ + 1) % equipment_.update_frequency == 0;
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const std::uint64_t rows = rows_of(samples, part, parts);
+    const pipeline::Offer offer{.kind = batch.kind,
+                                .batch = batches_,
+                                .part = part,
+                                .parts = parts,
+                                .weight = parts == 1 ? 1 : static_cast<double>(rows) / static_cast<double>(samples),
+                                .update = update && part + 1 == parts,
+                                .epoch = batch.epoch,
+                                .index = batch.index,
+                                .digest = batch.digest};
+    std::vector<wire::EdgeTensor> edges = edges_of(batch.inputs, samples, part, parts);
+    record_->expect(offer, rows);
+    Status offered = until([&](TimePoint deadline) { return driver_->offer(offer, edges, deadline); }, poll);
+    if (!offered.ok()) return offered;
+  }
+  ++batches_;
+  if (trains) ++trained_;
+  return {};
+}
+
+Status Node::drain(const Poll& poll) {
+  return until([&](TimePoint deadline) { return driver_->drain(deadline); }, poll);
+}
+
+Result<Closing> Node::finish(Task task, bool more, const Poll& poll) {
+  if (Status drained = drain(poll); !drained.ok()) return drained;
+  more_ = more;
+  driver_->finish(encode(task));
+  return serve(poll);
+}
+
+void Node::stop(std::string reason) {
+  if (driver_) driver_->stop(std::move(reason));
+}
+
+void Node::close() {
+  if (computing_.joinable()) {
+    stop("ended in the middle of a call");
+    computing_.join();
+  }
+  if (endpoint_) (void)endpoint_->close(SystemClock().now() + kGoodbyeTime);
+  driver_.reset();
+  worker_.reset();
+  endpoint_.reset();
+}
+
+Node::~Node() { close(); }
+
+}  // namespace ravnest::train

@@ -1,0 +1,176 @@
+// One node of a plan, running: its stage of the model, its weights, its place in the cluster.
+//
+//   auto node = Node::open({.name = "node_1"});
+//   node->equip({.optimizer = ..., .criterion = ...});
+//   node->begin({.call = "train"});
+//   node->serve(poll);                            // all but the root: until the root's call is closed
+//   node->feed(batch, poll); ... node->finish({.save = true}, poll);   // the root
+//
+// A call computes on a thread of the node's own. What waits does so in short steps and asks `poll` in between: where
+// that fails, so does the wait, and the caller decides whether the run is to be stopped. Functions are for one thread,
+// but for `stop`.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "ravnest/base/log.h"
+#include "ravnest/base/status.h"
+#include "ravnest/graph/engine.h"
+#include "ravnest/metrics/progress.h"
+#include "ravnest/metrics/summary.h"
+#include "ravnest/optim/optimizer.h"
+#include "ravnest/pipeline/driver.h"
+#include "ravnest/pipeline/model_worker.h"
+#include "ravnest/plan/plan.h"
+#include "ravnest/train/agreement.h"
+#include "ravnest/train/run_record.h"
+#include "ravnest/transport/endpoint.h"
+#include "ravnest/transport/tcp/endpoint.h"
+#include "ravnest/wire/codec.h"
+
+namespace ravnest::train {
+
+struct NodeOptions {
+  std::string name;  // "node_3"
+  std::filesystem::path node_data = "node_data";
+  std::filesystem::path trained = "trained";  // where stages are saved
+  std::string software = "0";                 // the release, for messages
+  c10::Device device = c10::kCPU;
+  bool insecure = false;  // without TLS, which only a cluster on one machine's loopback may do
+  Logger log;
+};
+
+// All that a node trains with. The schedule, the seed and the codec have to be the same on all nodes.
+struct Equipment {
+  std::unique_ptr<optim::Optimizer> optimizer;  // none: updates only count
+  pipeline::Criterion criterion;                // of the leaf
+  pipeline::Schedule schedule = pipeline::Schedule::kAsync;
+  int window = 0;  // passes in flight; 0: the plan's
+  std::uint64_t seed = 0;
+  wire::Codec codec;
+  bool recompute = false;
+  std::uint64_t update_frequency = 1;
+  std::uint32_t microbatches = 1;
+  // Called by the compute thread when another epoch is over, with how many are: before the first update of the next
+  // one, and at the end of a call.
+  std::function<void(std::uint64_t epochs)> on_epochs;
+  std::function<void(std::uint64_t updates)> on_update;  // the same after each update
+  RunRecordOptions record;
+  std::map<std::string, std::string> settings;  // what else has to be the same everywhere, by name
+};
+
+struct Batch {
+  wire::PassKind kind = wire::PassKind::kTrain;
+  std::vector<at::Tensor> inputs;  // the model's, flat; undefined for those that are no tensors
+  std::uint64_t epoch = 0;         // or the number of the sweep
+  std::uint64_t index = 0;         // in it
+  std::uint64_t digest = 0;        // labels.h
+};
+
+using Poll = std::function<Status()>;
+
+class Node {
+ public:
+  // Reads the plan and the stage, and joins the network. Where that fails and the plan tells who the others are, they
+  // are told, since they would wait for this node in vain.
+  static Result<std::unique_ptr<Node>> open(NodeOptions options);
+  ~Node();
+
+  const std::string& name() const { return options_.name; }
+  const plan::Plan& plan() const { return plan_; }
+  int cluster() const { return cluster_; }
+  int stage() const { return stage_; }
+  int stages() const { return static_cast<int>(nodes_.size()); }
+  bool is_root() const { return stage_ == 0; }
+  bool is_leaf() const { return stage_ + 1 == stages(); }
+  std::string_view role() const { return plan::role(stage_, stages()); }
+  const std::string& name_of(int stage) const { return nodes_[static_cast<std::size_t>(stage)]; }
+  const graph::Engine& engine() const { return engine_; }
+  const pipeline::StageOptions& place() const { return place_; }
+
+  // Once, before the first call.
+  void equip(Equipment equipment);
+
+  // -- calls: each begins with `begin` and ends with `serve` or `finish`, or with a failure
+
+  Status begin(const std::string& call);
+  // Others than the root.
+  Result<Closing> serve(const Poll& poll);
+  // Root: a batch, cut into passes. Waits for room.
+  Status feed(const Batch& batch, const Poll& poll);
+  // Root: all batches of the sweep were fed.
+  Status end_sweep(Sweep sweep) { return record_->expect_end(sweep); }
+  // Root: until all that was fed is computed everywhere.
+  Status drain(const Poll& poll);
+  // Root: the call is over when all that was fed is computed and everyone has done `task`. `more`: the others go on to
+  // the next call by themselves, since the user's goes on.
+  Result<Closing> finish(Task task, bool more, const Poll& poll);
+  // Ends the run on all nodes. `reason` reads on after the node's name: "was interrupted". Safe from any thread.
+  void stop(std::string reason);
+  // Leaves the network in good order. What is called afterwards fails.
+  void close();
+
+  // Saves this stage's weights as they are; while no call is under way.
+  Status save();
+
+  const RunRecord& record() const { return *record_; }
+  RunRecord& record() { return *record_; }
+  // Root, after `finish`: how each node was in the call.
+  const std::vector<metrics::NodeSummary>& summaries() const { return summaries_; }
+
+ private:
+  Node(NodeOptions options, plan::Plan plan, graph::Engine engine);
+
+  static void tell_others(transport::tcp::Options network, const plan::Plan& plan, int cluster, int stage,
+                          const Status& failure);
+  Status until(const std::function<Status(TimePoint)>& attempt, const Poll& poll);
+  void say_for_whom();
+  Status join_call(const Poll& poll);
+  Result<std::string> account_of(const std::string& task);
+  Result<std::string> closing_of(const std::vector<std::string>& accounts);
+  void reach(std::uint64_t epochs);
+  Status check_words(const std::vector<std::string>& words) const;
+  metrics::NodeSummary summary() const;
+
+  const NodeOptions options_;
+  const plan::Plan plan_;
+  int cluster_ = 0;
+  int stage_ = 0;
+  std::vector<std::string> nodes_;  // of the cluster, by stage
+  graph::Engine engine_;
+  pipeline::StageOptions place_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+
+  Equipment equipment_;
+  std::unique_ptr<RunRecord> record_;
+  std::unique_ptr<pipeline::ModelWorker> worker_;
+  std::unique_ptr<pipeline::Driver> driver_;
+
+  std::thread computing_;
+  struct Outcome;
+  std::shared_ptr<Outcome> outcome_;
+  bool more_ = false;
+  std::vector<metrics::NodeSummary> summaries_;
+  pipeline::DriverStatistics before_;  // this call
+
+  std::string run_ = "untrained";  // as the root calls it
+  std::uint64_t epochs_ = 0;       // that are over
+
+  std::uint64_t batches_ = 0;  // fed, of all kinds
+  std::uint64_t trained_ = 0;  // fed for training
+  TimePoint waiting_since_;
+  TimePoint said_;
+};
+
+}  // namespace ravnest::train

@@ -1,0 +1,109 @@
+// How a node gets into its cluster.
+#include <utility>
+
+#include "ravnest/doctor/plan_here.h"
+#include "ravnest/pipeline/routes.h"
+#include "ravnest/plan/files/identity.h"
+#include "ravnest/plan/peers.h"
+#include "ravnest/train/node.h"
+#include "ravnest/transport/tcp/endpoint.h"
+
+namespace ravnest::train {
+namespace {
+
+namespace tcp = transport::tcp;
+
+// For the others to hear that this node can't take part.
+constexpr Duration kTellingTime = std::chrono::seconds(3);
+
+Result<tcp::Options> network_options(const NodeOptions& options, const doctor::PlanHere& here, int node) {
+  tcp::Options network;
+  network.name = plan::node_name(node);
+  network.plan = here.plan.id;
+  network.software = options.software;
+  network.listen = doctor::listens_at(here.plan, node);
+  for (const int peer : plan::peers_of(here.plan, node)) network.peers.push_back(doctor::peer(here.plan, peer));
+  network.log = options.log;
+  if (options.insecure) {
+    network.insecure = tcp::Insecure::kOnLoopback;
+    return network;
+  }
+  auto identity = plan::read_identity(doctor::folder_of(here, node));
+  if (!identity.ok()) {
+    return identity.status().with_context(
+        text("the identity of ", network.name, " is not here: plan on this machine, or unpack its package here"));
+  }
+  network.identity = std::move(*identity);
+  return network;
+}
+
+// The archive is the one that the plan speaks of.
+Status check_stage(const graph::Engine& engine, const plan::Plan& plan, int cluster, int stage,
+                   const std::filesystem::path& archive) {
+  const ir::StageInfo info = pipeline::stage_of(engine);
+  const auto& stages = plan.clusters[static_cast<std::size_t>(cluster)].stages;
+  const plan::PlannedStage& planned = stages[static_cast<std::size_t>(stage)];
+  std::int64_t trainable = 0;
+  for (const auto& [name, parameter] : engine.parameters()) {
+    const auto tied = info.tied.find(name);
+    const bool kept_elsewhere = tied != info.tied.end() && tied->second.front() != stage;
+    if (parameter.requires_grad() && !kept_elsewhere) trainable += parameter.numel();
+  }
+  if (info.index == stage && info.count == static_cast<int>(stages.size()) && trainable == planned.trainable) return {};
+  return invalid(archive.string(), " is stage ", info.index, " of ", info.count, " with ", trainable,
+                 " trainable elements, but the plan has stage ", stage, " of ", stages.size(), " with ",
+                 planned.trainable,
+                 " here: it belongs to another plan or model. Run clusterize again, or unpack this "
+                 "node's package again");
+}
+
+}  // namespace
+
+Node::Node(NodeOptions options, plan::Plan plan, graph::Engine engine)
+    : options_(std::move(options)),
+      plan_(std::move(plan)),
+      engine_(std::move(engine)),
+      place_(pipeline::stage_options(pipeline::stage_of(engine_))) {}
+
+Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
+  auto here = doctor::read_plan_here(options.node_data);
+  if (!here.ok()) return here.status();
+  const auto number = doctor::node_named(here->plan, options.name);
+  if (!number.ok()) return number.status();
+  options.name = plan::node_name(*number);
+  const auto [cluster, stage] = here->plan.place_of(*number);
+  auto network = network_options(options, *here, *number);
+  if (!network.ok()) return network.status();
+  const auto given_up = [&](const Status& failure) {
+    tell_others(*network, here->plan, cluster, stage, failure);
+    return failure;
+  };
+  const std::filesystem::path archive = doctor::folder_of(*here, *number) / "submod.pt";
+  auto engine = graph::Engine::load(archive, options.device);
+  if (!engine.ok()) return given_up(engine.status());
+  if (Status fits = check_stage(*engine, here->plan, cluster, stage, archive); !fits.ok()) return given_up(fits);
+  auto endpoint = tcp::open(*network);
+  if (!endpoint.ok()) return given_up(endpoint.status());
+  std::unique_ptr<Node> node(new Node(std::move(options), std::move(here->plan), std::move(*engine)));
+  node->cluster_ = cluster;
+  node->stage_ = stage;
+  for (const plan::PlannedStage& each : node->plan_.clusters[static_cast<std::size_t>(cluster)].stages)
+    node->nodes_.push_back(plan::node_name(each.node));
+  node->endpoint_ = std::move(*endpoint);
+  return node;
+}
+
+// From whatever port is free: the others know this node by its certificate, not by where it calls from.
+void Node::tell_others(tcp::Options network, const plan::Plan& plan, int cluster, int stage, const Status& failure) {
+  network.listen.port = 0;
+  network.log = Logger(network.name, Level::kOff);
+  const auto endpoint = tcp::open(std::move(network));
+  if (!endpoint.ok()) return;
+  const wire::Failed told{
+      .stage = static_cast<std::uint32_t>(stage), .lost = false, .reason = text("failed: ", failure.message())};
+  for (const plan::PlannedStage& each : plan.clusters[static_cast<std::size_t>(cluster)].stages)
+    (void)(*endpoint)->send(plan::node_name(each.node), told, transport::Priority::kUrgent);
+  (void)(*endpoint)->close(SystemClock().now() + kTellingTime);
+}
+
+}  // namespace ravnest::train

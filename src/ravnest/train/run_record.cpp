@@ -1,0 +1,114 @@
+#include "ravnest/train/run_record.h"
+
+#include <utility>
+
+namespace ravnest::train {
+namespace {
+
+constexpr int kLossDecimals = 4;
+constexpr int kAccuracyDecimals = 2;
+
+// A line in a file that is begun with its first one, so that an earlier file is kept until there is something new.
+Status append(std::optional<metrics::RecordFile>& file, const std::filesystem::path& path, double value, int decimals) {
+  if (!file) {
+    auto begun = metrics::RecordFile::begin(path);
+    if (!begun.ok()) return begun.status();
+    file = std::move(*begun);
+  }
+  return file->append(value, decimals);
+}
+
+}  // namespace
+
+void RunRecord::begin_training(std::uint64_t first, std::uint64_t epochs, std::uint64_t batches_per_epoch) {
+  const std::lock_guard lock(mutex_);
+  first_epoch_ = first;
+  if (options_.progress) options_.progress->begin(epochs, batches_per_epoch, SystemClock().now());
+}
+
+void RunRecord::end_training() {
+  if (options_.progress) options_.progress->finish(SystemClock().now());
+}
+
+void RunRecord::expect(const pipeline::Offer& offer, std::uint64_t samples) {
+  const std::lock_guard lock(mutex_);
+  expected_.emplace_back(Expected{offer, samples});
+}
+
+Status RunRecord::expect_end(Sweep sweep) {
+  const std::lock_guard lock(mutex_);
+  expected_.emplace_back(sweep);
+  return end_sweeps();
+}
+
+Status RunRecord::on_report(wire::Report report) {
+  const std::lock_guard lock(mutex_);
+  if (expected_.empty()) return internal("the leaf reports on pass ", report.pass, ", which nobody asked for");
+  const Expected expected = std::get<Expected>(expected_.front());
+  expected_.pop_front();
+  if (Status taken = take_in(expected, report); !taken.ok()) return taken;
+  return end_sweeps();
+}
+
+// Those whose passes have all been reported.
+Status RunRecord::end_sweeps() {
+  while (!expected_.empty() && std::holds_alternative<Sweep>(expected_.front())) {
+    const Sweep sweep = std::get<Sweep>(expected_.front());
+    expected_.pop_front();
+    if (Status ended = end_sweep(sweep); !ended.ok()) return ended;
+  }
+  return {};
+}
+
+Status RunRecord::take_in(const Expected& expected, wire::Report& report) {
+  const pipeline::Offer& offer = expected.offer;
+  switch (offer.kind) {
+    case wire::PassKind::kPredict: outputs_.push_back(std::move(report.outputs)); return {};
+    case wire::PassKind::kValidate:
+      counted_ += report.samples;
+      correct_ += report.correct;
+      return {};
+    case wire::PassKind::kTrain: break;
+  }
+  samples_trained_ += expected.samples;
+  window_loss_ += report.loss * offer.weight;
+  if (options_.progress)
+    options_.progress->on_loss(offer.epoch - first_epoch_ + 1, offer.index + 1, expected.samples, report.loss,
+                               SystemClock().now());
+  if (!offer.update) return {};
+  last_loss_ = std::exchange(window_loss_, 0);
+  return append(losses_, options_.loss_file, last_loss_, kLossDecimals);
+}
+
+Status RunRecord::end_sweep(Sweep sweep) {
+  const std::uint64_t counted = std::exchange(counted_, 0);
+  const std::uint64_t correct = std::exchange(correct_, 0);
+  accuracy_.reset();
+  if (counted == 0) return {};
+  accuracy_ = 100.0 * static_cast<double>(correct) / static_cast<double>(counted);
+  if (sweep == Sweep::kEvaluation) return {};
+  if (options_.progress) options_.progress->on_accuracy(*accuracy_, SystemClock().now());
+  return append(accuracies_, options_.accuracy_file, *accuracy_, kAccuracyDecimals);
+}
+
+std::optional<double> RunRecord::accuracy() const {
+  const std::lock_guard lock(mutex_);
+  return accuracy_;
+}
+
+std::uint64_t RunRecord::samples_trained() const {
+  const std::lock_guard lock(mutex_);
+  return samples_trained_;
+}
+
+double RunRecord::last_loss() const {
+  const std::lock_guard lock(mutex_);
+  return last_loss_;
+}
+
+std::vector<std::vector<wire::Tensor>> RunRecord::take_outputs() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(outputs_, {});
+}
+
+}  // namespace ravnest::train
