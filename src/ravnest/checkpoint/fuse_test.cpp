@@ -223,6 +223,13 @@ TEST_F(FuseTest, WeightTiedAcrossStagesStaysTied) {
   EXPECT_FALSE(zip.contains("trained_state_dict/data/5")) << "head is z.bias";
 }
 
+TEST_F(FuseTest, SecondFileThatCannotBeWrittenKeepsTheFirstFromAppearing) {
+  save_all();
+  options_.safetensors = true;
+  fs::create_directories(options_.trained / "trained_state_dict.safetensors" / "in the way");
+  EXPECT_THAT(refusal().message(), HasSubstr("trained_state_dict.safetensors"));
+}
+
 TEST_F(FuseTest, DiskWithoutRoomLeavesTheEarlierResultWhole) {
   save_all();
   options_.safetensors = true;
