@@ -4,7 +4,7 @@
 namespace ravnest::data {
 namespace {
 
-constexpr std::size_t kImageBytes = 3 * 32 * 32;
+constexpr std::size_t kImageBytes = std::size_t{3} * 32 * 32;
 constexpr std::size_t kRecordBytes = 1 + kImageBytes;  // the label comes first
 constexpr std::uint8_t kClasses = 10;
 

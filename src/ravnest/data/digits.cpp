@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kPixels = 64;
 constexpr int kDigits = 10;
 // A hundred times the size of scikit-learn's file.
-constexpr std::size_t kMostText = 32 * 1024 * 1024;
+constexpr std::size_t kMostText = std::size_t{32} << 20;
 
 template <class T>
 wire::Slice slice_of_numbers(const std::vector<T>& numbers) {

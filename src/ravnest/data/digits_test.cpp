@@ -47,7 +47,7 @@ TEST(Digits, WrongLinesAreNamed) {
 }
 
 TEST(Digits, TextWithoutEndIsRefusedBeforeItIsRead) {
-  const std::string much = gzipped(std::string(40 * 1024 * 1024, '1'));
+  const std::string much = gzipped(std::string(std::size_t{40} << 20, '1'));
   expect_failure(decoded(much), Code::kUnsupported, "more than 32 MiB of text");
 }
 

@@ -8,7 +8,7 @@
 namespace ravnest::data {
 namespace {
 
-constexpr std::size_t kFirstBytes = 64 * 1024;
+constexpr std::size_t kFirstBytes = std::size_t{64} << 10;
 constexpr int kGzipWindow = 15 + 16;  // the largest window; 16 asks zlib for gzip's header and checksum
 
 // zlib's state, freed however the function ends.

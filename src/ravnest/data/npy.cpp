@@ -11,7 +11,7 @@ namespace ravnest::data {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::uint64_t kMostHeader = 64 * 1024;  // six times what numpy itself reads
+constexpr std::uint64_t kMostHeader = std::uint64_t{64} << 10;  // six times what numpy itself reads
 
 struct Kind {
   std::string_view letters;  // the descr without its byte order

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto count = data::byte_count(array->dtype, array->shape, "x.npy");
   if (!count.ok() || *count != array->bytes.size()) std::abort();
-  unsigned sum = 0;  // every byte can be read
-  for (const std::byte each : array->bytes.bytes) sum += static_cast<unsigned>(each);
-  return sum == 1 ? 0 : 0;
+  // Every byte can be read, and has its place in a copy.
+  if (std::vector(array->bytes.bytes.begin(), array->bytes.bytes.end()).size() != *count) std::abort();
+  return 0;
 }

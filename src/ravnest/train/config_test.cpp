@@ -218,9 +218,21 @@ TEST(TrainConfig, OptionsOfAnOptimizerAreNumbersFlagsAndWords) {
 
 TEST(TrainConfig, TextThatIsNotTomlNamesItsLine) {
   EXPECT_THAT(decoded("epochs = 1\nseed = = 2").status().message(), StartsWith("runs/train.toml, line 2, column 8: "));
+  for (const std::string_view header : {"[=data]", "[.data]", "[\x12]", "[[+]]"})
+    EXPECT_THAT(decoded(text("epochs = 1\n", header)).status().message(), StartsWith("runs/train.toml, line 2, "));
   EXPECT_EQ(decoded("epochs = 1\nepochs = 2").status().code(), Code::kInvalid) << "a key that stands twice";
   EXPECT_EQ(decoded("x = " + std::string(10'000, '[')).status().code(), Code::kInvalid);
+  for (const std::string_view entry : {"gr\xc3\xb6\xc3\x9f = 2", "seed = 2\xd1\x9c", "seed = 10b6'\xcd\x89'"})
+    EXPECT_THAT(decoded(text("epochs = 1\n", entry)).status().message(), StartsWith("runs/train.toml, line 2, "));
   EXPECT_EQ(decoded("x = \"\xff\"").status().code(), Code::kInvalid);
+}
+
+TEST(TrainConfig, LettersOfAllLanguagesMayStandInQuotesAndComments) {
+  const auto config =
+      decoded(small("\xef\xbb\xbf# gr\xc3\xb6\xc3\x9f"
+                    "er \"\nloss = 'mse'\nloss_file = \"\xc3\xa4\\\"\xc3\xb6.txt\" # \xc3\xbc"));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->loss_file, "\xc3\xa4\"\xc3\xb6.txt");
 }
 
 TEST(TrainConfig, FilesAreReadFromTheDisk) {
