@@ -2,12 +2,15 @@
 
 import contextlib
 import hashlib
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 
 from ._core import label_digest
 from .errors import Error
+
+_generator = threading.Lock()  # torch's is the whole process's
 
 
 def items_of(source: Iterable, seed: int, epoch: int, batch_size: int | None = None) -> Iterator:
@@ -120,10 +123,11 @@ def _tensors_of(value) -> Iterator[torch.Tensor]:
 @contextlib.contextmanager
 def _keyed(seed: int, epoch: int):
     """torch's generator as `seed` and `epoch` say, and afterwards as it was."""
-    state = torch.get_rng_state()
     key = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=8).digest()
-    torch.default_generator.manual_seed(int.from_bytes(key, "little") >> 1)
-    try:
-        yield
-    finally:
-        torch.set_rng_state(state)
+    with _generator:
+        state = torch.get_rng_state()
+        torch.default_generator.manual_seed(int.from_bytes(key, "little") >> 1)
+        try:
+            yield
+        finally:
+            torch.set_rng_state(state)

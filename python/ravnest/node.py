@@ -214,7 +214,7 @@ class Node:
     def call(self, name: str, body, save: bool = False):
         """Run `body` on the root as the call `name`; on other nodes serve until the root's call of that name is over.
 
-        Returns what `body` does; on other nodes the accuracy that the root found, if there was a sweep.
+        Returns what `body` does; on other nodes nothing, but the accuracy that the root found where it evaluates.
         """
         if self._call is not None:
             return body()
@@ -242,7 +242,7 @@ class Node:
         while closing["more"]:
             self._core.begin(name)
             closing = self._core.serve()
-        return closing["accuracy"]
+        return closing["accuracy"] if name == "evaluate" else None
 
     def _direct_call(self):
         """A root whose script has no Trainer is in one call until it stops."""

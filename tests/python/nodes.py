@@ -1,0 +1,104 @@
+"""Whole clusters of Nodes: as threads of this process, over real sockets with TLS, or as processes."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import torch
+from stage_processes import free_ports
+from torch import nn
+
+import ravnest
+
+PATIENCE_S = 120
+
+
+def plan(folder: Path, model: nn.Module, example, nodes: int = 3, kwargs=None, **options) -> ravnest.Plan:
+    """A plan for so many nodes on free ports of this machine, in `folder`/node_data."""
+    node_data = folder / "node_data"
+    node_data.mkdir(parents=True, exist_ok=True)
+    pool = {
+        i: {"IP": f"127.0.0.1:{port}", "benchmarks": {"ram": 8, "bandwidth": 1000}}
+        for i, port in enumerate(free_ports(nodes))
+    }
+    (node_data / "node_configs.json").write_text(json.dumps(pool))
+    return ravnest.clusterize(model, example, kwargs, node_data=node_data, **options)
+
+
+class Cluster:
+    """Nodes of a plan as threads: `run(script)` calls `script(make)` on each, where `make(**options)` gives its Node."""
+
+    def __init__(self, folder: Path, nodes: int = 3):
+        self.folder, self.names = folder, [f"node_{i}" for i in range(nodes)]
+
+    def run(self, script, options_of=lambda name: {}) -> dict:
+        """name -> what its script returned. Raises what the root's raised, else the first of the others."""
+        results, errors = self.run_to_the_end(script, options_of)
+        for name in self.names:
+            if name in errors:
+                raise errors[name]
+        return results
+
+    def run_to_the_end(self, script, options_of=lambda name: {}) -> tuple[dict, dict]:
+        """name -> what its script returned, and name -> what it raised."""
+        results, errors = {}, {}
+
+        def play(name):
+            def make(**options):
+                options = {
+                    "node_data": self.folder / "node_data",
+                    "trained": self.folder / "trained",
+                    "loss_filename": str(self.folder / "losses.txt"),
+                    "threads": 1,
+                    "progress": False,
+                    "seed": 42,
+                    **options,
+                    **options_of(name),
+                }
+                return ravnest.Node(name=name, **options)
+
+            try:
+                results[name] = script(make)
+            except BaseException as error:
+                errors[name] = error
+
+        threads = [threading.Thread(target=play, args=(name,), daemon=True) for name in self.names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert not any(thread.is_alive() for thread in threads), "a node hangs"
+        return results, errors
+
+    def losses(self) -> list[float]:
+        return [float(line) for line in (self.folder / "losses.txt").read_text().splitlines()]
+
+    def accuracies(self) -> list[float]:
+        return [float(line) for line in (self.folder / "val_accuracies.txt").read_text().splitlines()]
+
+    def fused(self) -> dict:
+        path = ravnest.model_fusion(trained=self.folder / "trained")
+        return torch.load(path, weights_only=True)
+
+
+def start(script: Path, name: str, folder: Path, *arguments: str) -> subprocess.Popen:
+    """The script as a process of its own, in `folder`, as that node."""
+    return subprocess.Popen(
+        [sys.executable, script, *arguments],
+        cwd=folder,
+        env={**os.environ, "RAVNEST_NODE": name, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def end(processes) -> None:
+    """Whatever still runs of them does not any more."""
+    for process in processes:
+        process.kill()
+        process.wait()
