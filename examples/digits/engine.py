@@ -14,6 +14,7 @@ from torch import nn
 
 import ravnest
 
+
 class Progress:
     """A bar on a terminal; a line now and then where there is none."""
 

@@ -86,11 +86,10 @@ class Labels:
         if epoch != self._epoch:
             self._items, self._next, self._epoch = self._begin(epoch), 0, epoch
         where = f"batch {index} of epoch {epoch}"
-        for self._item in self._items:
+        while self._next <= index and (item := next(self._items, self)) is not self:
+            self._item = item
             self._next += 1
-            if self._next > index:
-                break
-        else:
+        if self._next <= index:
             raise Error(
                 f"the labels of {self._node} end after {self._next} batches, but {self._root} sent {where}: both need "
                 "the same data, and a training loop of your own calls wait_for_backwards() at the end of each epoch"

@@ -4,6 +4,7 @@ import os
 import sys
 import traceback
 import uuid
+import warnings
 from collections.abc import Mapping
 
 import torch
@@ -52,7 +53,7 @@ class Node:
         reduce_factor: int | None = None,
         labels=None,
         test_labels=None,
-        device=torch.device("cpu"),
+        device: str | torch.device = "cpu",
         loss_filename: str = "losses.txt",
         compression: bool | str = False,
         average_optim: bool = False,
@@ -67,7 +68,10 @@ class Node:
         threads: int | None = None,
         insecure: bool = False,
         progress: bool = True,
+        **kwargs,
     ):
+        if kwargs:
+            warnings.warn(f"Node knows nothing of {', '.join(kwargs)}, and goes on without", stacklevel=2)
         self.name = name or _name_from_outside()
         self.criterion, self.labels, self.test_labels = criterion, labels, test_labels
         self.update_frequency, self.microbatches = update_frequency, microbatches
@@ -433,7 +437,7 @@ def _reason(error) -> str:
 def _argument(name: str, call: Call) -> str:
     """`l_attention_mask_`, as graphs name it, is `attention_mask`."""
     bare = name[2:-1]
-    return bare if name not in call.names and name.startswith("l_") and name.endswith("_") and bare in call.names else name
+    return bare if name not in call.names and name == f"l_{bare}_" and bare in call.names else name
 
 
 def _name_from_outside() -> str:

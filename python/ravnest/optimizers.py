@@ -29,7 +29,7 @@ class NamedOptimizer(torch.optim.Optimizer):
 
 
 def make_optimizer(optimizer, options: dict, parameters: list[torch.Tensor]):
-    """The optimizer that `optimizer` (a class, a function or a name) makes for `parameters`; None where there are none."""
+    """What `optimizer` (a class, a function or a name) makes for `parameters`; None where there are none."""
     if optimizer is None or not parameters:
         return None
     if isinstance(optimizer, str):

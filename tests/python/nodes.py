@@ -29,7 +29,7 @@ def plan(folder: Path, model: nn.Module, example, nodes: int = 3, kwargs=None, *
 
 
 class Cluster:
-    """Nodes of a plan as threads: `run(script)` calls `script(make)` on each, where `make(**options)` gives its Node."""
+    """Nodes of a plan as threads: `run(script)` calls `script(make)` on each; `make(**options)` gives its Node."""
 
     def __init__(self, folder: Path, nodes: int = 3):
         self.folder, self.names = folder, [f"node_{i}" for i in range(nodes)]

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from nodes import Cluster, plan
+from small_net import criterion, loaders, make_data, make_net
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -11,40 +12,6 @@ from ravnest import Trainer
 from ravnest.labels import items_of
 
 SEED = 42
-
-
-class Net(nn.Module):
-    """Nested names, batch norm, a buffer that is no parameter; no dropout, so that plain PyTorch gives the same."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(12, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 32), nn.Tanh())
-        self.head = nn.Sequential(nn.Linear(32, 24), nn.ReLU(), nn.Linear(24, 5))
-        self.register_buffer("scale", torch.tensor(0.5))
-
-    def forward(self, x):
-        return self.head(self.body(x) * self.scale)
-
-
-def make_net() -> Net:
-    torch.manual_seed(0)
-    return Net()
-
-
-def make_data(samples=200):
-    generator = torch.Generator().manual_seed(1)
-    x = torch.randn(samples, 12, generator=generator)
-    return x, (x[:, :5] + x[:, 5:10]).argmax(1)
-
-
-def loaders(shuffle=True, batch=20):
-    x, y = make_data()
-    train = DataLoader(TensorDataset(x[:140], y[:140]), batch_size=batch, shuffle=shuffle)
-    return train, DataLoader(TensorDataset(x[140:], y[140:]), batch_size=25)
-
-
-def criterion(outputs, targets):
-    return nn.functional.cross_entropy(outputs, targets[1])
 
 
 @pytest.fixture
@@ -60,7 +27,9 @@ def script(epochs=3, trainer=Trainer, calls=("train",), trainer_options=None, **
         train, val = loaders()
         options.setdefault("optimizer", torch.optim.SGD)
         options.setdefault("optimizer_params", {"lr": 0.05, "momentum": 0.9})
-        with make(**{"criterion": criterion, "labels": train, "test_labels": val, "schedule": "sync", **options}) as node:
+        with make(
+            **{"criterion": criterion, "labels": train, "test_labels": val, "schedule": "sync", **options}
+        ) as node:
             own = trainer(
                 node=node, train_loader=train, val_loader=val, epochs=epochs, save=True, **(trainer_options or {})
             )

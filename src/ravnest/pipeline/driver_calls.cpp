@@ -101,6 +101,10 @@ void Driver::fail_here(const Status& status) {
 }
 
 Status Driver::end_alike() {
+  for (int stage = 0; stage < options_.stage.count; ++stage) {
+    const auto peer = endpoint_.statistics(options_.nodes[static_cast<std::size_t>(stage)]);
+    if (peer.ok() && peer->state == PeerState::kWaiting) ending_.on_gone(stage);  // it was never there
+  }
   const TimePoint settle_by = clock_.now() + kSettleTime;
   while (!ending_.settled() && clock_.now() < settle_by) {
     auto event = endpoint_.receive(settle_by);

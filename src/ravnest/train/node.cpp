@@ -23,7 +23,9 @@ constexpr Duration kPollEvery = milliseconds(50);
 // Waiting is worth a word after the first, and again every second of these.
 constexpr Duration kSayAfter = seconds(1);
 constexpr Duration kSayEvery = seconds(5);
+// For the last messages to arrive, at the end of a run and at that of one that has failed.
 constexpr Duration kGoodbyeTime = seconds(2);
+constexpr Duration kShortGoodbyeTime = milliseconds(500);
 
 std::uint64_t samples_of(const std::vector<at::Tensor>& inputs) {
   for (const at::Tensor& input : inputs) {
@@ -288,7 +290,8 @@ void Node::close() {
     stop("ended in the middle of a call");
     computing_.join();
   }
-  if (endpoint_) (void)endpoint_->close(SystemClock().now() + kGoodbyeTime);
+  const bool failed = outcome_ && outcome_->closing && !outcome_->closing->ok();
+  if (endpoint_) (void)endpoint_->close(SystemClock().now() + (failed ? kShortGoodbyeTime : kGoodbyeTime));
   driver_.reset();
   worker_.reset();
   endpoint_.reset();

@@ -1,0 +1,177 @@
+"""What goes wrong on one node is said, in the same words, on every node."""
+
+import socket
+
+import pytest
+import torch
+from nodes import Cluster, plan
+from small_net import criterion, loaders, make_net
+from torch import nn
+
+import ravnest
+from ravnest import Trainer
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    plan(tmp_path, make_net(), (torch.randn(20, 12),))
+    return Cluster(tmp_path)
+
+
+def play_with(trainer=Trainer, call="train", **options):
+    def play(make):
+        train, val = loaders(shuffle=options.pop("shuffle", False))
+        own = {"optimizer": torch.optim.SGD, "criterion": criterion, "labels": train, "test_labels": val, **options}
+        with make(**own) as node:
+            getattr(trainer(node=node, train_loader=train, val_loader=val, epochs=2, save=True), call)()
+
+    return play
+
+
+def reasons(cluster, script, options_of=lambda name: {}) -> str:
+    """The one reason that all nodes have given."""
+    _, errors = cluster.run_to_the_end(script, options_of)
+    assert sorted(errors) == cluster.names
+    others = {str(error) for name, error in errors.items() if isinstance(error, ravnest.Error)}
+    assert len(others) == 1, errors
+    return others.pop()
+
+
+def test_the_criterions_traceback_appears_on_every_node(cluster):
+    def broken(outputs, targets):
+        raise ValueError("no such class")
+
+    reason = reasons(cluster, play_with(criterion=broken))
+    assert reason.startswith("node_2 (stage 2) failed: the criterion raised\nTraceback")
+    assert "in broken" in reason
+    assert "ValueError: no such class" in reason
+
+
+def test_a_criterion_that_gives_no_tensor(cluster):
+    assert "the criterion must give a tensor, not int" in reasons(cluster, play_with(criterion=lambda *_: 3))
+
+
+def test_a_leaf_without_criterion_or_labels(cluster):
+    assert "no criterion" in reasons(cluster, play_with(criterion=None))
+    assert "no labels" in reasons(cluster, play_with(labels=None))
+
+
+def test_labels_in_another_order(cluster):
+    def shuffled(name):
+        return {"labels": loaders(shuffle=True)[0]} if name == "node_2" else {}
+
+    reason = reasons(cluster, play_with(), shuffled)
+    assert "the labels of node_2 for batch 0 of epoch 0 are not those of node_0" in reason
+    assert not (cluster.folder / "losses.txt").exists(), "nothing was trained on wrong pairs"
+
+
+def test_labels_that_end_too_early(cluster):
+    def short(name):
+        return {"labels": list(loaders(shuffle=False)[0])[:4]} if name == "node_2" else {}
+
+    reason = reasons(cluster, play_with(), short)
+    assert "the labels of node_2 end after 4 batches, but node_0 sent batch 4 of epoch 0" in reason
+
+
+def test_an_optimizer_that_raises(cluster):
+    class Broken(torch.optim.SGD):
+        def step(self, closure=None):
+            raise RuntimeError("out of steps")
+
+    def broken(name):
+        return {"optimizer": Broken} if name == "node_1" else {}
+
+    reason = reasons(cluster, play_with(), broken)
+    assert reason.startswith("node_1 (stage 1) failed: the optimizer raised\nTraceback")
+    assert "out of steps" in reason
+
+
+def test_a_scheduler_that_raises(cluster):
+    def broken(optimizer):
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 - epoch))
+
+    reason = reasons(cluster, play_with(lr_scheduler=broken))
+    assert "the scheduler raised\nTraceback" in reason
+    assert "ZeroDivisionError" in reason
+
+
+def test_a_root_whose_loop_raises(cluster):
+    class Broken(Trainer):
+        def train(self):
+            self.node.forward_compute(torch.zeros(20, 12))
+            raise KeyError("epoch")
+
+    _, errors = cluster.run_to_the_end(play_with(trainer=Broken))
+    assert isinstance(errors["node_0"], KeyError)
+    assert str(errors["node_1"]) == str(errors["node_2"])
+    assert str(errors["node_1"]).startswith("node_0 (stage 0) failed: its script raised\nTraceback")
+
+
+def test_inputs_that_the_model_does_not_take(cluster):
+    class Wide(Trainer):
+        def train(self):
+            self.node.forward_compute(torch.zeros(20, 13))
+            self.node.wait_for_backwards()
+
+    assert reasons(cluster, play_with(trainer=Wide)).startswith("node_0 (stage 0) failed: ")
+
+
+def test_nodes_that_are_started_differently(cluster):
+    def other(name):
+        return {"schedule": "sync"} if name == "node_1" else {}
+
+    reason = reasons(cluster, play_with(), other)
+    assert "schedule is async on node_0 and sync on node_1: start the same script on every node" in reason
+
+
+def test_nodes_that_make_different_calls(cluster):
+    def play(make):
+        with make(criterion=criterion, labels=loaders()[0]) as node:
+            trainer = Trainer(node=node, train_loader=loaders()[0], val_loader=loaders()[1])
+            return trainer.evaluate() if node.name == "node_2" else trainer.train()
+
+    assert "node_0 runs train() while node_2 runs evaluate()" in reasons(cluster, play)
+
+
+@pytest.mark.parametrize("name", ["node_0", "node_1", "node_2"])
+def test_a_stage_that_can_not_be_saved(cluster, name):
+    (cluster.folder / "taken").write_text("a file where a folder should be")
+
+    def elsewhere(node):
+        return {"trained": cluster.folder / "taken"} if node == name else {}
+
+    reason = reasons(cluster, play_with(), elsewhere)
+    assert reason.startswith(f"{name} (stage {name[-1]}) failed: ")
+    assert "taken" in reason
+
+
+def test_a_loss_file_that_can_not_be_written(cluster):
+    reason = reasons(cluster, play_with(loss_filename=str(cluster.folder / "missing/losses.txt")))
+    assert "missing/losses.txt" in reason
+
+
+def test_a_stage_of_another_model(cluster, tmp_path):
+    other = tmp_path / "other"
+    model = nn.Sequential(nn.Linear(12, 40), nn.ReLU(), nn.Linear(40, 9), nn.ReLU(), nn.Linear(9, 5))
+    plan(other, model, (torch.randn(20, 12),))
+    planned = ravnest.Plan.read(cluster.folder / "node_data").nodes[1].address
+    foreign = ravnest.Plan.read(other / "node_data").nodes[1].address
+    own = cluster.folder / f"node_data/cluster_0/{planned}/submod.pt"
+    own.write_bytes((other / f"node_data/cluster_0/{foreign}/submod.pt").read_bytes())
+    _, errors = cluster.run_to_the_end(play_with())
+    assert sorted(errors) == cluster.names
+    assert "belongs to another plan or model" in str(errors["node_1"])
+    for name in ("node_0", "node_2"):
+        assert str(errors[name]) == f"node_1 (stage 1) failed: {errors['node_1']}"
+
+
+def test_a_port_that_is_taken(cluster):
+    address = ravnest.Plan.read(cluster.folder / "node_data").nodes[2].address
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", int(address.rsplit(":", 1)[1])))
+        other.listen()
+        _, errors = cluster.run_to_the_end(play_with())
+    assert sorted(errors) == cluster.names
+    assert address in str(errors["node_2"])
+    for name in ("node_0", "node_1"):
+        assert str(errors[name]) == f"node_2 (stage 2) failed: {errors['node_2']}"

@@ -1,0 +1,106 @@
+"""Nodes as processes: they start in any order, end by themselves, and end together when one of them does."""
+
+import itertools
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from nodes import Cluster, end, plan, start
+from small_net import make_net
+
+SCRIPT = Path(__file__).parent / "node_script.py"
+NAMES = ["node_0", "node_1", "node_2"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    plan(tmp_path, make_net(), (torch.randn(20, 12),))
+    return tmp_path
+
+
+@pytest.fixture
+def processes():
+    started = {}
+    yield started
+    end(started.values())
+
+
+def wait_for_line(process, line: str, deadline_s: float = 60) -> list[str]:
+    """Everything up to the first line that has `line` in it."""
+    lines, deadline = [], time.monotonic() + deadline_s
+    while time.monotonic() < deadline:
+        lines.append(process.stdout.readline())
+        if line in lines[-1] or not lines[-1]:
+            break
+    assert line in lines[-1], "".join(lines)
+    return lines
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(NAMES)))
+def test_start_order_does_not_matter(folder, processes, order):
+    for name, following in itertools.zip_longest(order, order[1:]):
+        processes[name] = start(SCRIPT, name, folder, "2")
+        if following:
+            wait_for_line(processes[name], "waiting for")
+    outputs = {name: process.communicate(timeout=60)[0] for name, process in processes.items()}
+    assert [process.returncode for process in processes.values()] == [0, 0, 0], outputs
+    accuracies = {output.split("accuracy")[-1].strip() for output in outputs.values()}
+    assert len(accuracies) == 1, outputs
+    assert len(Cluster(folder).losses()) == 14
+    make_net().load_state_dict(Cluster(folder).fused(), strict=True)
+
+
+def train_for_long(folder, processes) -> None:
+    for name in NAMES:
+        processes[name] = start(SCRIPT, name, folder, "10000", "0.01")
+    wait_for_line(processes["node_2"], "training")
+
+
+def outcomes(processes, within_s: float) -> dict:
+    """name -> (exit status, output), of processes that have to be over soon."""
+    deadline = time.monotonic() + within_s
+    result = {}
+    for name, process in processes.items():
+        try:
+            output, _ = process.communicate(timeout=max(deadline - time.monotonic(), 0.01))
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"{name} still runs after {within_s} s")
+        result[name] = (process.returncode, output)
+    return result
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ctrl_c_on_any_node_ends_all_within_two_seconds(folder, processes, name):
+    train_for_long(folder, processes)
+    processes[name].send_signal(signal.SIGINT)
+    ended = outcomes(processes, 2)
+    for other, (status, output) in ended.items():
+        assert status != 0
+        if other == name:
+            assert "KeyboardInterrupt" in output
+        else:
+            assert f"{name} (stage {name[-1]}) was interrupted" in output
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_killed_node_ends_all_within_ten_seconds(folder, processes, name):
+    train_for_long(folder, processes)
+    os.kill(processes[name].pid, signal.SIGKILL)
+    ended = outcomes(processes, 10)
+    for other, (status, output) in ended.items():
+        assert status != 0
+        if other != name:
+            assert f"{name} (stage {name[-1]}) was lost" in output
+
+
+def test_ctrl_c_while_it_waits_for_others(folder, processes):
+    processes["node_1"] = start(SCRIPT, "node_1", folder, "2")
+    wait_for_line(processes["node_1"], "waiting for node_0")
+    processes["node_1"].send_signal(signal.SIGINT)
+    status, output = outcomes(processes, 2)["node_1"]
+    assert status != 0
+    assert "KeyboardInterrupt" in output
