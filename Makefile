@@ -12,8 +12,8 @@ all: bootstrap  ## install what is missing, build, install the package and the c
 bootstrap:
 	@scripts/bootstrap
 
-demo: all  ## train a small model on scikit-learn's digits through the engine
-	$(PYTHON) examples/digits.py
+demo: all  ## the walk-through: plan, train on three local nodes, fuse, evaluate with plain PyTorch
+	$(PYTHON) examples/digits/demo.py --folder build/demo
 
 test: all  ## all tests: C++, sanitizers, Python, a short run of the fuzzers
 	@scripts/test
