@@ -1,4 +1,5 @@
 // How a node gets into its cluster.
+#include <set>
 #include <utility>
 
 #include "ravnest/doctor/plan_here.h"
@@ -44,10 +45,13 @@ Status check_stage(const graph::Engine& engine, const plan::Plan& plan, int clus
   const auto& stages = plan.clusters[static_cast<std::size_t>(cluster)].stages;
   const plan::PlannedStage& planned = stages[static_cast<std::size_t>(stage)];
   std::int64_t trainable = 0;
+  std::set<const void*> counted;  // a tensor with several names is one
   for (const auto& [name, parameter] : engine.parameters()) {
     const auto tied = info.tied.find(name);
     const bool kept_elsewhere = tied != info.tied.end() && tied->second.front() != stage;
-    if (parameter.requires_grad() && !kept_elsewhere) trainable += parameter.numel();
+    if (!parameter.requires_grad() || kept_elsewhere || !counted.insert(parameter.unsafeGetTensorImpl()).second)
+      continue;
+    trainable += parameter.numel();
   }
   if (info.index == stage && info.count == static_cast<int>(stages.size()) && trainable == planned.trainable) return {};
   return invalid(archive.string(), " is stage ", info.index, " of ", info.count, " with ", trainable,
