@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "examples"))
+sys.path.insert(0, str(ROOT / "examples/digits"))
 
 import torch  # noqa: E402
 from digits import load_data, make_model  # noqa: E402

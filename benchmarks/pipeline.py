@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests/python"), str(ROOT / "examples")]
+sys.path[:0] = [str(ROOT / "tests/python"), str(ROOT / "examples/digits")]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import stage_processes  # noqa: E402

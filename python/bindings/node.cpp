@@ -241,6 +241,7 @@ void bind_node(py::module_& module) {
       .def("accuracy", [](const PyNode& own) { return own.node->record().accuracy(); })
       .def("samples_trained", [](const PyNode& own) { return own.node->record().samples_trained(); })
       .def("last_loss", [](const PyNode& own) { return own.node->record().last_loss(); })
+      .def("bytes_sent", [](const PyNode& own) { return own.node->summary().bytes_sent; })
       .def("summary", &summary);
 }
 

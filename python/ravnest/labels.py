@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 
 import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, TensorDataset, default_collate
 
 from ._core import label_digest
 from .errors import Error
@@ -23,7 +24,7 @@ def items_of(source: Iterable, seed: int, epoch: int, batch_size: int | None = N
         yield from source.split(batch_size or len(source))
         return
     with _keyed(seed, epoch):
-        iterator = iter(source)
+        iterator = _batches_at_once(source) or iter(source)
         try:
             first = next(iterator)
         except StopIteration:
@@ -34,8 +35,8 @@ def items_of(source: Iterable, seed: int, epoch: int, batch_size: int | None = N
 
 def loader_of(source, batch_size: int):
     """A Dataset as a loader of batches; anything else as it is."""
-    if isinstance(source, torch.utils.data.Dataset):
-        return torch.utils.data.DataLoader(source, batch_size=batch_size)
+    if isinstance(source, Dataset):
+        return DataLoader(source, batch_size=batch_size)
     return source
 
 
@@ -106,6 +107,28 @@ class Labels:
         if self._source is None:
             raise Error(f"{self._node} computes the loss and has no labels: give Node labels= and test_labels=")
         return items_of(self._source, self._seed, epoch, self._batch_size)
+
+
+def _batches_at_once(loader) -> Iterator | None:
+    """What a plain loader over tensors gives, without taking its samples one by one; None for any other source."""
+    plain = (
+        type(loader) is DataLoader
+        and type(loader.dataset) is TensorDataset
+        and loader.collate_fn is default_collate
+        and type(loader.batch_sampler) is BatchSampler
+        and loader.num_workers == 0
+        and not loader.pin_memory
+    )
+    if not plain:
+        return None
+
+    def batches():
+        # The loader draws a number of its own before its sampler does; so the order stays the same.
+        torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+        for indices in loader.batch_sampler:
+            yield [tensor[indices] for tensor in loader.dataset.tensors]
+
+    return batches()
 
 
 def _tensors_of(value) -> Iterator[torch.Tensor]:

@@ -13,7 +13,7 @@ from . import _core
 from .calls import Call
 from .errors import CallbackError, Error
 from .labels import Labels, digest_of, label_part, split
-from .optimizers import make_optimizer, native_form, step_function, watch
+from .optimizers import form_without_torch, make_optimizer, native_form, step_function, watch
 from .seed import current_seed
 
 _COMPRESSION = {False: "none", None: "none", True: "fp16"}
@@ -106,19 +106,30 @@ class Node:
         self._calls = {train: Call(self._core, train) for train in (True, False)}
         unique = {id(p): p for p in self._core.parameters().values() if p.requires_grad}
         self._parameters = list(unique.values())
-        self._optimizer = make_optimizer(optimizer, options, self._parameters)
-        self._native = native_form(self._optimizer, self._parameters) if self._optimizer is not None else None
-        if self._native is not None:
-            watch(self._optimizer, self._core.set_option)
+        self._optimizer_made = (optimizer, options)
+        self._optimizer = None
+        self._native = form_without_torch(optimizer, options, len(self._parameters))
+        if self._native is None:
+            self._make_optimizer()
         self.lr_scheduler = None
         self._scheduler_steps = 0
+
+    def _make_optimizer(self):
+        self._optimizer = make_optimizer(*self._optimizer_made, self._parameters)
+        if self._optimizer is None:
+            return
+        self._native = self._native or native_form(self._optimizer, self._parameters)
+        if self._native is not None:
+            watch(self._optimizer, self._core.set_option)
 
     # -- facts
 
     @property
     def optimizer(self):
         """The stage's optimizer, with its state; None for a stage without parameters."""
-        if self._native is not None and self._call is None and self._equipped:
+        if self._optimizer is None:
+            self._make_optimizer()
+        if self._optimizer is not None and self._native is not None and self._call is None and self._equipped:
             for index, state in self._core.optimizer_state()["state"].items():
                 self._optimizer.state[self._parameters[index]] = state
         return self._optimizer
@@ -262,7 +273,6 @@ class Node:
     def _equip(self):
         if self._equipped:
             return
-        self._equipped = True
         self._make_scheduler()
         optimizer = None
         if self._native is not None:
@@ -288,12 +298,13 @@ class Node:
             self._progress and self.is_root,
             {"update_frequency": str(self.update_frequency), "microbatches": str(self.microbatches)},
         )
+        self._equipped = True
 
     # -- learning rates
 
     def _make_scheduler(self):
         scheduler, params, _ = self._scheduler_made
-        if scheduler is None or self._optimizer is None:
+        if scheduler is None or self.optimizer is None:
             return
         if scheduler is torch.optim.lr_scheduler.ReduceLROnPlateau:
             raise ValueError("ReduceLROnPlateau needs a metric at each step, which a stage does not have")

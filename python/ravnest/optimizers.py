@@ -37,6 +37,22 @@ def make_optimizer(optimizer, options: dict, parameters: list[torch.Tensor]):
     return optimizer(parameters, **options)
 
 
+def form_without_torch(optimizer, options: dict, count: int):
+    """(name, groups) of what `optimizer` would make for so many parameters, where that is known beforehand, else None.
+
+    Making one of torch's optimizers loads its compiler first, which takes a second; most scripts never look at it.
+    """
+    name = optimizer if isinstance(optimizer, str) else _NATIVE.get(optimizer)
+    if name is None or count == 0 or not all(_plain(value) for value in options.values()):
+        return None
+    group = _known(name, options)
+    try:
+        _core.Optimizer(name, group, [])
+    except (ValueError, TypeError):
+        return None
+    return name, [{**group, "params": list(range(count))}]
+
+
 def native_form(optimizer, parameters: list[torch.Tensor]):
     """(name, groups) for the core to step it, or None where only the optimizer itself can."""
     name = optimizer.name if isinstance(optimizer, NamedOptimizer) else _NATIVE.get(type(optimizer))

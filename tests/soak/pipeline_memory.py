@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "tests/python"), str(ROOT / "examples")]
+sys.path[:0] = [str(ROOT / "tests/python"), str(ROOT / "examples/digits")]
 
 import stage_processes  # noqa: E402
 import torch  # noqa: E402

@@ -126,6 +126,8 @@ class Node {
 
   const RunRecord& record() const { return *record_; }
   RunRecord& record() { return *record_; }
+  // How this node was in the last call, or is in this one; bytes are those of all calls.
+  metrics::NodeSummary summary() const;
   // Root, after `finish`: how each node was in the call.
   const std::vector<metrics::NodeSummary>& summaries() const { return summaries_; }
 
@@ -141,7 +143,6 @@ class Node {
   Result<std::string> closing_of(const std::vector<std::string>& accounts);
   void reach(std::uint64_t epochs);
   Status check_words(const std::vector<std::string>& words) const;
-  metrics::NodeSummary summary() const;
 
   const NodeOptions options_;
   const plan::Plan plan_;
