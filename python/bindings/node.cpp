@@ -74,9 +74,10 @@ std::function<void(std::uint64_t)> counter_of(const std::optional<py::function>&
 // An optimizer is a step function, or a name with the options of each group.
 void equip(PyNode& own, const std::optional<py::function>& criterion, const py::object& optimizer,
            const std::string& schedule, int window, std::uint64_t seed, const std::string& codec, bool recompute,
-           std::uint64_t update_frequency, std::uint32_t microbatches, const std::optional<py::function>& on_epochs,
-           const std::optional<py::function>& on_update, const std::string& loss_file, const std::string& accuracy_file,
-           bool shows_progress, const std::map<std::string, std::string>& settings) {
+           std::uint64_t update_frequency, std::uint32_t microbatches, double clip_value, double clip_norm,
+           const std::optional<py::function>& on_epochs, const std::optional<py::function>& on_update,
+           const std::string& loss_file, const std::string& accuracy_file, bool shows_progress,
+           const std::map<std::string, std::string>& settings) {
   train::Equipment equipment;
   if (criterion) equipment.criterion = criterion_of(*criterion);
   if (py::isinstance<py::function>(optimizer)) {
@@ -94,6 +95,8 @@ void equip(PyNode& own, const std::optional<py::function>& criterion, const py::
   equipment.recompute = recompute;
   equipment.update_frequency = update_frequency;
   equipment.microbatches = microbatches;
+  equipment.clip_value = clip_value;
+  equipment.clip_norm = clip_norm;
   equipment.on_epochs = counter_of(on_epochs);
   equipment.on_update = counter_of(on_update);
   equipment.settings = settings;

@@ -1,8 +1,6 @@
 """One node of a plan: its stage of the model, trained together with the other nodes of its cluster."""
 
 import os
-import sys
-import traceback
 import uuid
 import warnings
 from collections.abc import Mapping
@@ -11,10 +9,12 @@ import torch
 
 from . import _core
 from .calls import Call
-from .errors import CallbackError, Error
-from .labels import Labels, digest_of, label_part, split
+from .errors import Error
+from .judge import Judge, guarded, trace_of
+from .labels import Labels
 from .optimizers import form_without_torch, make_optimizer, native_form, step_function, watch
 from .seed import current_seed
+from .surroundings import name_from_outside, share_cores
 
 _COMPRESSION = {False: "none", None: "none", True: "fp16"}
 
@@ -33,8 +33,9 @@ class Node:
     are not scaled. `compression` is False, True (fp16), "bf16", "int8", "int4" or "topk:0.01".
 
     Ours: `schedule` ("async", "sync", "gpipe"), `window` (passes in flight; 0: as planned), `microbatches` (cuts each
-    batch into so many passes with one update), `recompute` (less memory for more time), `seed`, `node_data`,
-    `trained` (where stages are saved), `threads`, `insecure` (no TLS, on one machine only) and `progress`.
+    batch into so many passes with one update), `recompute` (less memory for more time), `clip_value` and `clip_norm`
+    (limits of the gradients' elements, and of the norm of each stage's gradients), `seed`, `node_data`, `trained`
+    (where stages are saved), `threads`, `insecure` (no TLS, on one machine only) and `progress`.
 
     Use it as a context manager, or call `stop()` at the end.
     """
@@ -62,6 +63,8 @@ class Node:
         window: int = 0,
         microbatches: int = 1,
         recompute: bool = False,
+        clip_value: float | None = None,
+        clip_norm: float | None = None,
         seed: int | None = None,
         node_data: str = "node_data",
         trained: str = "trained",
@@ -72,13 +75,14 @@ class Node:
     ):
         if kwargs:
             warnings.warn(f"Node knows nothing of {', '.join(kwargs)}, and goes on without", stacklevel=2)
-        self.name = name or _name_from_outside()
+        self.name = name or name_from_outside()
         self.criterion, self.labels, self.test_labels = criterion, labels, test_labels
         self.update_frequency, self.microbatches = update_frequency, microbatches
         self.reduce_factor, self.average_optim = reduce_factor, average_optim
         self.device, self.schedule, self.window, self.recompute = torch.device(device), schedule, window, recompute
         self.compression = _COMPRESSION.get(compression, compression)
         self.loss_filename = loss_filename
+        self.clip_value, self.clip_norm = clip_value, clip_norm
         self.seed = current_seed() if seed is None else seed
         self.n_forwards = 0
         self.epoch = 0
@@ -89,7 +93,7 @@ class Node:
         self._call = None
         self._equipped = self._served = False
         self._run = uuid.uuid4().hex[:12]
-        _share_cores(node_data, self.name, threads)
+        share_cores(node_data, self.name, threads)
         self._core = _core.Node(
             self.name, os.fspath(node_data), os.fspath(trained), str(self.device), insecure, _core.__version__
         )
@@ -278,9 +282,9 @@ class Node:
         if self._native is not None:
             optimizer = self._native
         elif self._optimizer is not None:
-            optimizer = _guarded("the optimizer", step_function(self._optimizer, self._parameters))
+            optimizer = guarded("the optimizer", step_function(self._optimizer, self._parameters))
         _, _, by_epoch = self._scheduler_made
-        step_by = _guarded("the scheduler", self._step_scheduler_to) if self.lr_scheduler is not None else None
+        step_by = guarded("the scheduler", self._step_scheduler_to) if self.lr_scheduler is not None else None
         self._core.equip(
             self._judge() if self.is_leaf else None,
             optimizer,
@@ -291,6 +295,8 @@ class Node:
             self.recompute,
             self.update_frequency,
             self.microbatches,
+            self.clip_value or 0.0,
+            self.clip_norm or 0.0,
             step_by if by_epoch else None,
             step_by if not by_epoch else None,
             self.loss_filename,
@@ -373,104 +379,15 @@ class Node:
         )
 
 
-class Judge:
-    """What the leaf makes of a pass's outputs: a loss of those that train, a count of those that validate."""
-
-    def __init__(self, calls, criterion, labels: Labels, test_labels: Labels):
-        self._calls, self._criterion = calls, criterion
-        self._labels = {True: labels, False: test_labels}
-
-    def __call__(self, head, outputs):
-        train = head["kind"] == "train"
-        call = self._calls[train]
-        result = outputs[0] if call.single_output else call.unflatten(outputs)
-        try:
-            item = self._labels[train].item(head["epoch"], head["index"], head["digest"])
-        except Error as error:
-            raise CallbackError(str(error)) from error
-        except Exception as error:
-            raise CallbackError(f"the labels raised\n{_trace(error)}") from error
-        if head["parts"] > 1:
-            item = split(item, head["parts"])[head["part"]]
-        samples = next((each.shape[0] for each in outputs if each is not None and each.dim() > 0), 1)
-        if not train:
-            correct, counted = correct_of(result, label_part(item))
-            return torch.zeros(()), counted, correct
-        if self._criterion is None:
-            raise CallbackError("computes the loss and has no criterion: give Node criterion=")
-        try:
-            loss = self._criterion(result, item)
-        except Exception as error:
-            raise CallbackError(f"the criterion raised\n{_trace(error)}") from error
-        if not isinstance(loss, torch.Tensor):
-            raise CallbackError(f"the criterion must give a tensor, not {type(loss).__name__}")
-        return loss, samples, 0
-
-
-def correct_of(outputs, targets) -> tuple[int, int]:
-    """(correct, counted): where the outputs' largest value is where the targets, indices or one-hot, say."""
-    if isinstance(outputs, Mapping):
-        outputs = outputs.get("logits", next(iter(outputs.values()), None))
-    elif isinstance(outputs, tuple | list) and outputs:
-        outputs = outputs[0]
-    if not isinstance(outputs, torch.Tensor) or not isinstance(targets, torch.Tensor) or outputs.dim() < 2:
-        return 0, 0
-    targets = targets.to(outputs.device)
-    if targets.shape == outputs.shape:
-        targets = targets.argmax(-1)
-    if targets.shape != outputs.shape[:-1]:
-        return 0, 0
-    return int((outputs.argmax(-1) == targets).sum()), targets.numel()
-
-
-def _guarded(what, function):
-    def call(*args):
-        try:
-            return function(*args)
-        except Exception as error:
-            raise CallbackError(f"{what} raised\n{_trace(error)}") from error
-
-    return call
-
-
-def _trace(error) -> str:
-    return "".join(traceback.format_exception(error)).rstrip()
-
-
 def _reason(error) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "was interrupted"
     if isinstance(error, SystemExit):
         return f"ended its script with the status {error.code}"
-    return f"failed: its script raised\n{_trace(error)}"
+    return f"failed: its script raised\n{trace_of(error)}"
 
 
 def _argument(name: str, call: Call) -> str:
     """`l_attention_mask_`, as graphs name it, is `attention_mask`."""
     bare = name[2:-1]
     return bare if name not in call.names and name == f"l_{bare}_" and bare in call.names else name
-
-
-def _name_from_outside() -> str:
-    arguments = sys.argv[1:]
-    for i, argument in enumerate(arguments):
-        if argument == "--node" and i + 1 < len(arguments):
-            return arguments[i + 1]
-        if argument.startswith("--node="):
-            return argument.removeprefix("--node=")
-    if name := os.environ.get("RAVNEST_NODE"):
-        return name
-    raise ValueError("which node is this? Give Node(name='node_0'), --node node_0 or RAVNEST_NODE=node_0")
-
-
-def _share_cores(node_data, name, threads):
-    """Nodes that share a machine would fight for its cores: each takes its part, unless it was told otherwise."""
-    if threads is None and "OMP_NUM_THREADS" not in os.environ:
-        count = _core.nodes_beside(os.fspath(node_data), name)
-        if count > 1:
-            threads = max(1, (os.cpu_count() or 1) // count)
-    if threads:
-        torch.set_num_threads(threads)
-
-
-__all__ = ["Node", "digest_of"]

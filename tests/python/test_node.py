@@ -47,7 +47,9 @@ def _state(node):
     return node.optimizer.state_dict()["state"] if node.optimizer is not None else {}
 
 
-def plain(epochs=3, optimizer=torch.optim.SGD, options=None, scheduler=None, update_frequency=1, by_epoch=True):
+def plain(
+    epochs=3, optimizer=torch.optim.SGD, options=None, scheduler=None, update_frequency=1, by_epoch=True, clip=None
+):
     """The same in one process of plain PyTorch: losses by update, accuracies by epoch, the model and its rates."""
     model = make_net()
     train, val = loaders()
@@ -62,6 +64,8 @@ def plain(epochs=3, optimizer=torch.optim.SGD, options=None, scheduler=None, upd
             window += loss.item()
             batches += 1
             if batches % update_frequency == 0:
+                if clip:
+                    clip(model.parameters())
                 own.step()
                 own.zero_grad()
                 losses.append(window)
@@ -321,6 +325,18 @@ def test_one_node_alone(tmp_path):
     alone = Cluster(tmp_path, 1)
     alone.run(script(calls=("train", "evaluate")))
     assert_same(alone, plain())
+
+
+def test_gradients_are_clipped_by_value(cluster):
+    cluster.run(script(clip_value=0.01))
+    assert_same(cluster, plain(clip=lambda parameters: nn.utils.clip_grad_value_(parameters, 0.01)))
+
+
+def test_a_stages_gradients_are_clipped_by_their_norm(tmp_path):
+    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=1, min_cluster_size=1)
+    alone = Cluster(tmp_path, 1)
+    alone.run(script(clip_norm=0.1))
+    assert_same(alone, plain(clip=lambda parameters: nn.utils.clip_grad_norm_(parameters, 0.1)))
 
 
 def test_names_come_from_outside_too(monkeypatch, tmp_path):

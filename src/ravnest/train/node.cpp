@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ravnest/checkpoint/stage_file.h"
+#include "ravnest/optim/clip.h"
 #include "ravnest/pipeline/routes.h"
 #include "ravnest/pipeline/tensors.h"
 
@@ -72,6 +73,12 @@ void Node::equip(Equipment equipment) {
   worker.criterion = equipment_.criterion;
   worker.before_update = [this](std::uint64_t epoch) { reach(epoch); };
   worker.on_update = equipment_.on_update;
+  if (equipment_.clip_value > 0 || equipment_.clip_norm > 0) {
+    worker.on_gradients = [value = equipment_.clip_value, norm = equipment_.clip_norm](std::vector<at::Tensor>& own) {
+      if (value > 0) optim::clip_by_value(own, value);
+      if (norm > 0) optim::scale_to_norm(own, norm, optim::gradient_norm(own));
+    };
+  }
   worker_ = std::make_unique<pipeline::ModelWorker>(engine_, std::move(equipment_.optimizer), std::move(worker));
   pipeline::DriverOptions driver;
   driver.stage = place_;

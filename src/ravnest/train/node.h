@@ -62,6 +62,8 @@ struct Equipment {
   bool recompute = false;
   std::uint64_t update_frequency = 1;
   std::uint32_t microbatches = 1;
+  double clip_value = 0;  // 0: not; the most that an element of a gradient may be
+  double clip_norm = 0;   // 0: not; the most that the norm of all this stage's gradients may be
   // Called by the compute thread when another epoch is over, with how many are: before the first update of the next
   // one, and at the end of a call.
   std::function<void(std::uint64_t epochs)> on_epochs;
