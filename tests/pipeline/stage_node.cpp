@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "memory_watch.h"
 #include "ravnest/base/address.h"
 #include "ravnest/base/file.h"
 #include "ravnest/graph/engine.h"
@@ -177,37 +178,6 @@ double cpu_seconds() {
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
-
-// Resident megabytes, a line a second, for as long as it lives.
-class MemoryWatch {
- public:
-  explicit MemoryWatch(const std::filesystem::path& file)
-      : thread_([this, file] {
-          std::ofstream out(file);
-          std::unique_lock lock(mutex_);
-          while (!ended_.wait_for(lock, std::chrono::seconds(1), [&] { return end_; })) {
-            std::ifstream statm("/proc/self/statm");
-            std::int64_t size = 0;
-            std::int64_t resident = 0;
-            statm >> size >> resident;
-            out << static_cast<double>(resident * sysconf(_SC_PAGESIZE)) / 1e6 << std::endl;
-          }
-        }) {}
-  ~MemoryWatch() {
-    {
-      const std::lock_guard lock(mutex_);
-      end_ = true;
-    }
-    ended_.notify_all();
-    thread_.join();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool end_ = false;
-  std::thread thread_;
-};
 
 // The root's own loop, as a user's: offers batches, and says when that was all.
 class Feeder {
