@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -84,10 +85,10 @@ class Cluster:
         return torch.load(path, weights_only=True)
 
 
-def start(script: Path, name: str, folder: Path, *arguments: str) -> subprocess.Popen:
-    """The script as a process of its own, in `folder`, as that node."""
+def start(script: Path, name: str, folder: Path, *arguments: str, within: Sequence[str] = ()) -> subprocess.Popen:
+    """The script as a process of its own, in `folder`, as that node; `within` is a command that runs commands."""
     return subprocess.Popen(
-        [sys.executable, script, *arguments],
+        [*within, sys.executable, script, *arguments],
         cwd=folder,
         env={**os.environ, "RAVNEST_NODE": name, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
