@@ -61,7 +61,7 @@ Status run_node(const NodeRequest& request) {
   if (!trainer.ok()) return trainer.status();
   const auto outcome = trainer->train(request.poll);
   if (!outcome.ok()) return outcome.status();
-  if (!outcome->summary.empty()) std::cerr << outcome->summary << std::endl;
+  std::cerr << outcome->summary << std::flush;
   (*node)->close();
   return {};
 }

@@ -129,6 +129,7 @@ class Run {
       escalate();
       return;
     }
+    std::cerr << "ravnest: ending all nodes; Ctrl-C again kills them" << std::endl;
     ask_to_end();
   }
 
