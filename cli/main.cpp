@@ -29,7 +29,10 @@ constexpr const char* kDescription =
     "  ravnest unpack node_3.ravnest  checks it and lays it out on node_3's own machine\n"
     "  ravnest doctor                 on each machine: can it play its part, does it reach the others?\n"
     "  ravnest ping node_3            how the path to node_3 is\n"
+    "  ravnest node node_3            trains as node_3, with what train.toml says\n"
+    "  ravnest up                     the same for all nodes of this machine at once\n"
     "  ravnest fuse                   merges the stages that were trained into one state dict\n"
+    "  ravnest eval model.pt2         how good the trained model is\n"
     "\n"
     "A model gets into a file by Python: ravnest.capture(model, (example,), path='model.pt2')";
 
@@ -50,7 +53,10 @@ int run(int argc, char** argv) {
   add_unpack(app);
   add_ping(app);
   add_doctor(app);
+  if constexpr (RAVNEST_WITH_TORCH) add_node(app);
+  add_up(app);
   add_fuse(app);
+  if constexpr (RAVNEST_WITH_TORCH) add_eval(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& outcome) {

@@ -15,6 +15,13 @@ bool same_rows(const Array& a, const Array& b) {
 
 std::string described(const Array& array) { return text(ir::dtype_name(array.dtype), " ", shown(array.shape)); }
 
+// A mapping starts at a page, but what stands before the elements may have any length.
+wire::Slice aligned(const wire::Slice& bytes, std::size_t item) {
+  const std::size_t part = std::min<std::size_t>(item, 8);  // complex numbers are two of 8
+  if (reinterpret_cast<std::uintptr_t>(bytes.bytes.data()) % part == 0) return bytes;
+  return wire::slice_of({bytes.bytes.begin(), bytes.bytes.end()});
+}
+
 }  // namespace
 
 std::string shown(const std::vector<std::int64_t>& shape) { return text("[", join(shape), "]"); }
@@ -31,6 +38,17 @@ Result<std::uint64_t> byte_count(ir::DType dtype, const std::vector<std::int64_t
     bytes *= factor;
   }
   return empty ? 0 : bytes;
+}
+
+Result<Array> array_of(ir::DType dtype, std::vector<std::int64_t> shape, const wire::Slice& bytes, std::size_t position,
+                       std::string_view name) {
+  if (dtype == ir::DType::kBool) {
+    const auto odd = std::ranges::find_if(bytes.bytes, [](std::byte each) { return each > std::byte{1}; });
+    if (odd != bytes.bytes.end())
+      return corrupt(name, ": byte ", position + static_cast<std::size_t>(odd - bytes.bytes.begin()), " is ",
+                     static_cast<int>(*odd), ", and truth values are 0 or 1");
+  }
+  return Array{dtype, std::move(shape), aligned(bytes, ir::item_size(dtype))};
 }
 
 Result<Array> joined(const std::vector<Array>& arrays, const std::vector<std::string>& names) {

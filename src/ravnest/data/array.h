@@ -36,6 +36,11 @@ std::string shown(const std::vector<std::int64_t>& shape);
 // more than an int64 holds. `name` is the file, for the message.
 Result<std::uint64_t> byte_count(ir::DType dtype, const std::vector<std::int64_t>& shape, std::string_view name);
 
+// An array of these bytes, as many as byte_count says, which stand at byte `position` of the file `name`. They are
+// copied only where they are not aligned. kCorrupt for truth values that are neither 0 nor 1.
+Result<Array> array_of(ir::DType dtype, std::vector<std::int64_t> shape, const wire::Slice& bytes, std::size_t position,
+                       std::string_view name);
+
 // One after the other along the first dimension; a single one is returned as it is. kInvalid, with both names, where
 // element type or shape of a row differ. `names` are the arrays' files, as many as there are arrays, at least one.
 Result<Array> joined(const std::vector<Array>& arrays, const std::vector<std::string>& names);

@@ -118,10 +118,14 @@ Result<Dataset> load_dataset(const DataOptions& options) {
   return Dataset{*inputs, *targets};
 }
 
-Dataset batch(const Dataset& dataset, std::span<const std::int64_t> rows) {
+at::Tensor rows_of(const at::Tensor& samples, std::span<const std::int64_t> rows) {
   at::Tensor index = at::empty({static_cast<std::int64_t>(rows.size())}, at::kLong);
   std::copy(rows.begin(), rows.end(), index.mutable_data_ptr<std::int64_t>());
-  return {dataset.inputs.index_select(0, index), dataset.targets.index_select(0, index)};
+  return samples.index_select(0, index);
+}
+
+Dataset batch(const Dataset& dataset, std::span<const std::int64_t> rows) {
+  return {rows_of(dataset.inputs, rows), rows_of(dataset.targets, rows)};
 }
 
 }  // namespace ravnest::data

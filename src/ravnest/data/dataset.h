@@ -30,6 +30,7 @@ struct Dataset {
 Result<Dataset> load_dataset(const DataOptions& options);
 
 // The rows of that batch (see batches.h), in memory of their own. They have to be rows of the data set.
+at::Tensor rows_of(const at::Tensor& samples, std::span<const std::int64_t> rows);
 Dataset batch(const Dataset& dataset, std::span<const std::int64_t> rows);
 
 }  // namespace ravnest::data

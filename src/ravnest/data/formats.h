@@ -29,6 +29,11 @@ Result<Array> decode_npy(const wire::Slice& file, std::string_view name);
 Result<Array> read_idx(const std::filesystem::path& path);
 Result<Array> decode_idx(const wire::Slice& file, std::string_view name);
 
+// A tensor of a safetensors file (checkpoint/safetensors.h): its only one, or the one that is called `tensor`.
+// kInvalid, with the names there are, where that is not clear.
+Result<Array> read_safetensors(const std::filesystem::path& path, std::string_view tensor);
+Result<Array> decode_safetensors(const wire::Slice& file, std::string_view tensor, std::string_view name);
+
 // CIFAR-10, "binary version": inputs uint8 [n, 3, 32, 32], targets int64 [n] from 0 to 9.
 Result<Samples> read_cifar(const std::vector<std::filesystem::path>& paths);
 Result<Samples> decode_cifar(const std::vector<wire::Slice>& files, const std::vector<std::string>& names);

@@ -74,13 +74,6 @@ Result<std::string_view> header_text(ByteReader& reader, std::string_view name) 
   return as_string_view(*header);
 }
 
-// A mapping starts at a page, but a header may have any length.
-wire::Slice aligned(const wire::Slice& data, std::size_t item) {
-  const std::size_t part = std::min<std::size_t>(item, 8);  // complex numbers are two of 8
-  if (reinterpret_cast<std::uintptr_t>(data.bytes.data()) % part == 0) return data;
-  return wire::slice_of({data.bytes.begin(), data.bytes.end()});
-}
-
 }  // namespace
 
 Result<wire::Slice> map_file(const std::filesystem::path& path) {
@@ -107,14 +100,7 @@ Result<Array> decode_npy(const wire::Slice& file, std::string_view name) {
   if (*bytes != reader.remaining())
     return corrupt(name, ": the header announces ", ir::dtype_name(*dtype), " ", shown(header->shape), " in ", *bytes,
                    " bytes, and there are ", reader.remaining(), " from byte ", reader.position(), " on");
-  const wire::Slice data = aligned(file.part(reader.position(), reader.remaining()), ir::item_size(*dtype));
-  if (*dtype == ir::DType::kBool) {
-    const auto odd = std::ranges::find_if(data.bytes, [](std::byte each) { return each > std::byte{1}; });
-    if (odd != data.bytes.end())
-      return corrupt(name, ": byte ", reader.position() + static_cast<std::size_t>(odd - data.bytes.begin()), " is ",
-                     static_cast<int>(*odd), ", and truth values are 0 or 1");
-  }
-  return Array{*dtype, header->shape, data};
+  return array_of(*dtype, header->shape, file.part(reader.position(), reader.remaining()), reader.position(), name);
 }
 
 Result<Array> read_npy(const std::filesystem::path& path) {

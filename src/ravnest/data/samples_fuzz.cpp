@@ -1,5 +1,5 @@
-// Any bytes as IDX (plain and compressed), CIFAR-10 and digits files: refused with a short reason, or read as arrays
-// whose bytes are those of their shapes.
+// Any bytes as IDX (plain and compressed), CIFAR-10, digits and safetensors files: refused with a short reason, or read
+// as arrays whose bytes are those of their shapes.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -36,5 +36,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(data::decode_idx(file, "x"));
   check(data::decode_cifar({file}, {"x"}));
   check(data::decode_digits(file, "x"));
+  check(data::decode_safetensors(file, "inputs", "x"));
   return 0;
 }

@@ -24,21 +24,23 @@ Result<Array> read_all(const Paths& paths, const Read& read) {
   return joined(arrays, names);
 }
 
-Result<Samples> read_pair(const DataOptions& options, const Read& read) {
-  Result<Array> inputs = read_all(options.inputs, read);
+Result<Samples> read_pair(const DataOptions& options, const Read& read_inputs, const Read& read_targets) {
+  Result<Array> inputs = read_all(options.inputs, read_inputs);
   if (!inputs.ok()) return inputs.status();
-  Result<Array> targets = read_all(options.targets, read);
+  Result<Array> targets = read_all(options.targets, read_targets);
   if (!targets.ok()) return targets.status();
   return Samples{std::move(inputs).value(), std::move(targets).value()};
 }
 
+Read tensor_called(std::string_view name) {
+  return [name](const std::filesystem::path& path) { return read_safetensors(path, name); };
+}
+
 Result<Samples> read_format(const DataOptions& options) {
-  if (options.format == "npy") return read_pair(options, read_npy);
-  if (options.format == "idx") return read_pair(options, read_idx);
+  if (options.format == "npy") return read_pair(options, read_npy, read_npy);
+  if (options.format == "idx") return read_pair(options, read_idx, read_idx);
   if (options.format == "cifar10") return read_cifar(options.inputs);
-  if (options.format == "safetensors")
-    return unsupported(
-        "data of format \"safetensors\" cannot be read yet; save the tensors with numpy.save and use \"npy\"");
+  if (options.format == "safetensors") return read_pair(options, tensor_called("inputs"), tensor_called("targets"));
   if (options.inputs.size() != 1)
     return invalid("the digits data set is one file, not ", options.inputs.size(),
                    "; name scikit-learn's digits.csv.gz");

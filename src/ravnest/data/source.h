@@ -26,7 +26,8 @@ struct DataOptions {
   std::optional<std::int64_t> last = {};
 };
 
-// digits, idx, cifar10, npy, safetensors.
+// digits, idx, cifar10, npy, safetensors. Of a safetensors file with several tensors those called "inputs" and
+// "targets" are taken; one file may be named for both.
 std::vector<std::string_view> format_names();
 
 // Whether files of that format hold inputs and targets together (digits, cifar10).

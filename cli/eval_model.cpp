@@ -1,0 +1,47 @@
+#include "eval_model.h"
+
+#include <ATen/Parallel.h>
+
+#include "ravnest/checkpoint/safetensors.h"
+#include "ravnest/graph/ir/archive.h"
+#include "ravnest/train/config.h"
+#include "ravnest/train/evaluate.h"
+
+namespace ravnest::cli {
+namespace {
+
+Result<ir::Model> read_model(const EvalRequest& request) {
+  auto model = ir::read_archive(request.model);
+  if (!model.ok()) return model;
+  if (model->stage)
+    return invalid(request.model.string(), " is a stage of a model; give the archive that capture wrote");
+  if (request.weights.empty()) return model;
+  const auto weights = checkpoint::read_safetensors(request.weights);
+  if (!weights.ok()) return weights.status();
+  const Status replaced = train::replace_weights(*model, weights->tensors, request.weights.string());
+  if (!replaced.ok()) return replaced;
+  return model;
+}
+
+}  // namespace
+
+Result<EvalResult> eval_model(const EvalRequest& request) {
+  const auto config = train::read_train_config(request.config);
+  if (!config.ok()) return config.status();
+  if (!config->validation)
+    return invalid(request.config.string(), " has no [validation]: give it the data to evaluate on, as in [data]");
+  if (config->threads > 0) at::set_num_threads(config->threads);
+  auto model = read_model(request);
+  if (!model.ok()) return model.status();
+  const auto engine = graph::Engine::create(std::move(*model), c10::Device(config->device));
+  if (!engine.ok()) return engine.status();
+  auto samples = data::load_dataset(config->validation->options);
+  if (!samples.ok()) return samples.status();
+  const std::int64_t size = samples->size();
+  const train::BatchedData data{std::move(*samples), data::Batches(size, config->batch_size, false, config->seed)};
+  const auto result = train::evaluate(*engine, data, config->loss, request.poll);
+  if (!result.ok()) return result.status();
+  return EvalResult{result->samples, result->accuracy, result->loss};
+}
+
+}  // namespace ravnest::cli

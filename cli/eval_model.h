@@ -1,0 +1,28 @@
+// A captured model, judged on the validation data. Only the source sees torch.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "ravnest/base/status.h"
+
+namespace ravnest::cli {
+
+struct EvalRequest {
+  std::filesystem::path model;
+  std::filesystem::path config = "train.toml";
+  std::filesystem::path weights;  // safetensors; empty: those in the archive
+  std::function<Status()> poll;
+};
+
+struct EvalResult {
+  std::uint64_t samples = 0;
+  std::optional<double> accuracy;  // in percent
+  double loss = 0;
+};
+
+Result<EvalResult> eval_model(const EvalRequest& request);
+
+}  // namespace ravnest::cli

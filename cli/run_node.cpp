@@ -1,0 +1,69 @@
+#include "run_node.h"
+
+#include <ATen/Parallel.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <thread>
+
+#include "ravnest/doctor/plan_here.h"
+#include "ravnest/train/trainer.h"
+
+namespace ravnest::cli {
+namespace {
+
+metrics::ProgressOptions progress_options() {
+  metrics::ProgressOptions options;
+  if (::isatty(STDERR_FILENO) == 1) options.columns = metrics::terminal_columns(STDERR_FILENO);
+  return options;
+}
+
+// Nodes of the plan with the same host as that one, itself included.
+Result<int> nodes_beside(const NodeRequest& request) {
+  const auto here = doctor::read_plan_here(request.node_data);
+  if (!here.ok()) return here.status();
+  const auto own = doctor::node_named(here->plan, request.name);
+  if (!own.ok()) return own.status();
+  const auto& nodes = here->plan.pool.nodes;
+  const std::string& host = nodes[static_cast<std::size_t>(*own)].address.host;
+  return static_cast<int>(std::ranges::count_if(nodes, [&](const auto& node) { return node.address.host == host; }));
+}
+
+// Nodes that share a machine would fight for its cores: each takes its part, unless it was told otherwise.
+Status share_cores(const NodeRequest& request, int threads) {
+  if (threads == 0 && !request.threads_are_set) {
+    const auto beside = nodes_beside(request);
+    if (!beside.ok()) return beside.status();
+    if (*beside > 1) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / *beside);
+  }
+  if (threads > 0) at::set_num_threads(threads);
+  return {};
+}
+
+}  // namespace
+
+Status run_node(const NodeRequest& request) {
+  const auto config = train::read_train_config(request.config);
+  if (!config.ok()) return config.status();
+  if (Status shared = share_cores(request, config->threads); !shared.ok()) return shared;
+  train::NodeOptions options;
+  options.name = request.name;
+  options.node_data = request.node_data;
+  options.trained = request.trained;
+  options.software = request.software;
+  options.device = c10::Device(config->device);
+  options.log = Logger(request.name, Level::kInfo);
+  metrics::Progress progress(std::cerr, progress_options());
+  auto node = train::Node::open(std::move(options));
+  if (!node.ok()) return node.status();
+  auto trainer = train::Trainer::prepare(**node, *config, {.progress = &progress});
+  if (!trainer.ok()) return trainer.status();
+  const auto outcome = trainer->train(request.poll);
+  if (!outcome.ok()) return outcome.status();
+  std::cerr << outcome->summary << std::flush;
+  (*node)->close();
+  return {};
+}
+
+}  // namespace ravnest::cli

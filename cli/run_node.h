@@ -1,0 +1,25 @@
+// A node's training, from its config to its end. Only the source sees torch.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "ravnest/base/status.h"
+
+namespace ravnest::cli {
+
+struct NodeRequest {
+  std::string name;
+  std::filesystem::path config = "train.toml";
+  std::filesystem::path node_data = "node_data";
+  std::filesystem::path trained = "trained";
+  std::string software;
+  bool threads_are_set = false;  // by the environment: torch is left alone
+  std::function<Status()> poll;  // asked every few milliseconds; its failure ends the run on all nodes
+};
+
+// Until the run is over. Progress, messages and the summary go to standard error.
+Status run_node(const NodeRequest& request);
+
+}  // namespace ravnest::cli

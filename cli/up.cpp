@@ -1,0 +1,198 @@
+// `ravnest up`: all nodes of the plan that belong on this machine, with one view of them.
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "child_process.h"
+#include "commands.h"
+#include "ravnest/base/clock.h"
+#include "ravnest/doctor/plan_here.h"
+#include "stop_signals.h"
+
+namespace ravnest::cli {
+namespace {
+
+constexpr Duration kLookupTime = std::chrono::seconds(10);
+// Nodes end by themselves when another one fails, unless that one never got as far as to meet them.
+constexpr Duration kAfterFailure = std::chrono::seconds(10);
+constexpr Duration kAfterInterrupt = std::chrono::seconds(5);
+constexpr int kInterrupted = 130;
+
+struct Options {
+  std::filesystem::path config = "train.toml";
+  std::filesystem::path node_data = "node_data";
+  std::filesystem::path trained = "trained";
+  std::vector<std::string> command;
+};
+
+struct Member {
+  std::string name;
+  std::unique_ptr<ChildProcess> process;
+};
+
+std::vector<std::string> command_of(const Options& options, const std::string& name) {
+  if (!options.command.empty()) return options.command;
+  const std::string own = std::filesystem::read_symlink("/proc/self/exe").string();
+  return {own,
+          "node",
+          name,
+          "--config",
+          options.config.string(),
+          "--node-data",
+          options.node_data.string(),
+          "--trained",
+          options.trained.string()};
+}
+
+class Run {
+ public:
+  explicit Run(int signals) : signals_(signals) {}
+
+  void start(const Options& options, const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      width_ = std::max(width_, name.size());
+      auto process = require(ChildProcess::start({command_of(options, name), {"RAVNEST_NODE=" + name}}));
+      members_.push_back({name, std::move(process)});
+    }
+  }
+
+  // Until all have ended; the exit status of the first that failed, or 0.
+  int wait(const StopSignals& signals) {
+    while (is_anyone_running()) {
+      watch();
+      for (Member& member : members_) look_after(member);
+      if (is_signalled()) {
+        signals.take();
+        interrupt();
+      }
+      if (deadline_ && SystemClock().now() >= *deadline_) escalate();
+    }
+    return was_interrupted_ ? kInterrupted : status_;
+  }
+
+ private:
+  bool is_anyone_running() const {
+    return std::ranges::any_of(members_, [](const Member& member) { return member.process->is_running(); });
+  }
+
+  bool is_signalled() const {
+    pollfd waiting = {signals_, POLLIN, 0};
+    return ::poll(&waiting, 1, 0) == 1;
+  }
+
+  void watch() const {
+    std::vector<pollfd> waiting = {{signals_, POLLIN, 0}};
+    for (const Member& member : members_) {
+      waiting.push_back({member.process->output(), POLLIN, 0});
+      waiting.push_back({member.process->exit_descriptor(), POLLIN, 0});
+    }
+    int timeout_ms = -1;
+    if (deadline_) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - SystemClock().now()).count();
+      timeout_ms = static_cast<int>(std::max<std::int64_t>(left, 0));
+    }
+    ::poll(waiting.data(), waiting.size(), timeout_ms);
+  }
+
+  void look_after(Member& member) {
+    const auto show = [&](std::string_view line) {
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      std::cout << std::left << std::setw(static_cast<int>(width_)) << member.name << " | " << line << std::endl;
+    };
+    ChildProcess& process = *member.process;
+    process.read_output(show);
+    pollfd exited = {process.exit_descriptor(), POLLIN, 0};
+    if (!process.is_running() || ::poll(&exited, 1, 0) != 1) return;
+    const int status = process.wait(show);
+    if (status == 0) return;
+    show(text("(ended with the status ", status, ")"));
+    if (status_ != 0 || was_interrupted_) return;
+    status_ = status;
+    if (!deadline_) deadline_ = SystemClock().now() + kAfterFailure;
+  }
+
+  void signal(int number) const {
+    for (const Member& member : members_) member.process->signal(number);
+  }
+
+  // A second Ctrl-C is meant.
+  void interrupt() {
+    if (std::exchange(was_interrupted_, true)) {
+      escalate();
+      return;
+    }
+    std::cerr << "ravnest: ending all nodes; Ctrl-C again kills them" << std::endl;
+    ask_to_end();
+  }
+
+  void ask_to_end() {
+    was_asked_ = true;
+    signal(SIGINT);
+    deadline_ = SystemClock().now() + kAfterInterrupt;
+  }
+
+  void escalate() {
+    if (!was_asked_) {
+      ask_to_end();
+      return;
+    }
+    signal(SIGKILL);
+    deadline_.reset();
+  }
+
+  const int signals_;
+  std::size_t width_ = 0;  // of the longest name
+  std::vector<Member> members_;
+  int status_ = 0;
+  bool was_interrupted_ = false;
+  bool was_asked_ = false;
+  std::optional<TimePoint> deadline_;  // after which those that still run are made to end
+};
+
+void run_up(const Options& options) {
+  const StopSignals signals;
+  const auto here = require(doctor::read_plan_here(options.node_data));
+  const std::vector<int> nodes =
+      require(doctor::nodes_to_examine(here, "", Wait::of(kLookupTime, signals.descriptor())));
+  std::vector<std::string> names;
+  for (const int node : nodes) names.push_back(plan::node_name(node));
+  Run run(signals.descriptor());
+  run.start(options, names);
+  const int status = run.wait(signals);
+  if (status != 0) throw CLI::RuntimeError(status);
+}
+
+}  // namespace
+
+void add_up(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("up", "Run all nodes of the plan that belong on this machine");
+  const auto options = std::make_shared<Options>();
+  command->add_option("--config", options->config, "Without a command: what `ravnest node` trains with")
+      ->capture_default_str();
+  command->add_option("--node-data", options->node_data, "The folder with the plan")->capture_default_str();
+  command->add_option("--trained", options->trained, "Without a command: where stages are saved")
+      ->capture_default_str();
+  command->add_option("command", options->command,
+                      "What to run for each node, RAVNEST_NODE being its name; by default `ravnest node`");
+  command->footer(
+      "Starts a process for each node whose identity and address are this machine's, and shows their lines with the\n"
+      "node's name in front. Ctrl-C ends them all: those that are not gone after 5 seconds are killed. When one "
+      "fails,\n"
+      "the others end too. The exit status is that of the first that failed, 130 after Ctrl-C.\n"
+      "\n"
+      "Examples:\n"
+      "  ravnest up                                trains with train.toml, without Python\n"
+      "  ravnest up --config runs/long.toml\n"
+      "  ravnest up -- python train.py --epochs 3  the same script for each node");
+  command->callback([options] { run_up(*options); });
+}
+
+}  // namespace ravnest::cli

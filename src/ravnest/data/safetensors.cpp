@@ -1,0 +1,48 @@
+#include "ravnest/checkpoint/safetensors.h"
+
+#include <algorithm>
+
+#include "ravnest/base/printable.h"
+#include "ravnest/data/formats.h"
+
+namespace ravnest::data {
+namespace {
+
+constexpr std::size_t kMostNamesShown = 10;
+constexpr std::size_t kLongestNameShown = 60;
+
+std::string names_of(const ir::NamedPayloads& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) {
+    if (names.size() == kMostNamesShown) {
+      names.emplace_back("...");
+      break;
+    }
+    names.push_back(printable(name.substr(0, kLongestNameShown)));
+  }
+  return join(names);
+}
+
+}  // namespace
+
+Result<Array> decode_safetensors(const wire::Slice& file, std::string_view tensor, std::string_view name) {
+  const auto contents = checkpoint::read_safetensors(file.bytes, file.owner, name);
+  if (!contents.ok()) return contents.status();
+  const ir::NamedPayloads& tensors = contents->tensors;
+  auto found = std::ranges::find(tensors, tensor, [](const auto& named) { return std::string_view(named.first); });
+  if (found == tensors.end() && tensors.size() == 1) found = tensors.begin();
+  if (found == tensors.end())
+    return invalid(name, " holds ", tensors.empty() ? "no tensors" : text("the tensors ", names_of(tensors)),
+                   "; it has to hold one, or one that is called \"", tensor, "\"");
+  const ir::Payload& payload = found->second;
+  const ByteSpan bytes = payload.storage->bytes;
+  const auto position = static_cast<std::size_t>(bytes.data() - file.bytes.data());
+  return array_of(payload.dtype, payload.sizes, {bytes, file.owner}, position, name);
+}
+
+Result<Array> read_safetensors(const std::filesystem::path& path, std::string_view tensor) {
+  const Result<wire::Slice> file = map_file(path);
+  return file.ok() ? decode_safetensors(*file, tensor, path.string()) : file.status();
+}
+
+}  // namespace ravnest::data

@@ -1,0 +1,34 @@
+"""The command `ravnest` for tests that run it; RAVNEST_COMMAND names another than the installed one."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+COMMAND = (
+    os.environ.get("RAVNEST_COMMAND")
+    or shutil.which("ravnest", path=str(Path(sys.executable).parent))
+    or shutil.which("ravnest")
+)
+
+
+def run(*arguments, cwd: Path, timeout_s: float = 60) -> subprocess.CompletedProcess:
+    """The command to its end, in `cwd`."""
+    return subprocess.run(
+        [COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def start(*arguments, cwd: Path) -> subprocess.Popen:
+    """The command as a process of its own, with one thread for what it computes."""
+    return subprocess.Popen(
+        [COMMAND, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
