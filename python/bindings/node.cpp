@@ -48,7 +48,8 @@ struct PyNode {
 };
 
 std::unique_ptr<PyNode> open_node(const std::string& name, const std::string& node_data, const std::string& trained,
-                                  const std::string& device, bool insecure, const std::string& software) {
+                                  const std::string& device, bool insecure, const std::string& software,
+                                  const std::string& own_stage) {
   train::NodeOptions options;
   options.name = name;
   options.node_data = node_data;
@@ -56,6 +57,7 @@ std::unique_ptr<PyNode> open_node(const std::string& name, const std::string& no
   options.software = software;
   options.device = c10::Device(device);
   options.insecure = insecure;
+  options.own_stage = own_stage;
   options.log = Logger(name, Level::kInfo);
   auto own = std::make_unique<PyNode>();
   const py::gil_scoped_release release;
@@ -187,6 +189,20 @@ std::string summary(const PyNode& own, double seconds, std::uint64_t samples, st
 }  // namespace
 
 void bind_node(py::module_& module) {
+  module.def("withdraw",
+             [](const std::string& node_data, const std::string& name, bool insecure, const std::string& reason) {
+               train::NodeOptions options;
+               options.name = name;
+               options.node_data = node_data;
+               options.insecure = insecure;
+               const py::gil_scoped_release release;
+               (void)train::Node::withdraw(options, reason);  // who can't be told will see that it is not there
+             });
+  // Where the planned stage of that node is.
+  module.def("stage_archive", [](const std::string& node_data, const std::string& name) {
+    const doctor::PlanHere here = unwrap(doctor::read_plan_here(node_data));
+    return (doctor::folder_of(here, unwrap(doctor::node_named(here.plan, name))) / "submod.pt").string();
+  });
   // Nodes of the plan with the same host as that one, itself included.
   module.def("nodes_beside", [](const std::string& node_data, const std::string& name) {
     const doctor::PlanHere here = unwrap(doctor::read_plan_here(node_data));

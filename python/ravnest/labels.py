@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 
 import torch
@@ -11,26 +10,47 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, TensorDataset, d
 from ._core import label_digest
 from .errors import Error
 
-_generator = threading.Lock()  # torch's is the whole process's
-
 
 def items_of(source: Iterable, seed: int, epoch: int, batch_size: int | None = None) -> Iterator:
     """One epoch of `source`: a loader, a tensor (cut into batches), or anything that can be iterated anew.
 
-    Whatever is drawn from torch's generator to begin with, such as the seed of a shuffled loader, depends on `seed`
-    and `epoch` alone, so that root and leaf go through their loaders in the same order.
+    The order of a shuffled DataLoader depends on `seed` and `epoch` alone (on the first seed of its generator, where it
+    was given one), so that root and leaf go through their loaders alike. torch's own generator is not touched: the
+    stage that this process computes draws from it at the same time.
     """
     if isinstance(source, torch.Tensor):
         yield from source.split(batch_size or len(source))
         return
-    with _keyed(seed, epoch):
+    if not isinstance(source, DataLoader):
+        yield from source
+        return
+    with _keyed(source, seed, epoch):
         iterator = _batches_at_once(source) or iter(source)
-        try:
-            first = next(iterator)
-        except StopIteration:
-            return
-    yield first
-    yield from iterator
+        first = next(iterator, iterator)
+    if first is not iterator:
+        yield first
+        yield from iterator
+
+
+class Items:
+    """A loader as a training loop sees it on the root: in the order that the leaf takes its labels in.
+
+    Iterating it is one epoch; the node is told of each item's labels, so that the leaf can compare.
+    """
+
+    def __init__(self, source, node, batch_size: int):
+        self._source, self._node, self._batch_size = source, node, batch_size
+
+    def __iter__(self):
+        for item in items_of(self._source, self._node.seed, self._node.epoch, self._batch_size):
+            self._node.label_digest = digest_of(label_part(item))
+            yield item
+
+    def __len__(self):
+        return len(self._source)
+
+    def __getattr__(self, name):
+        return getattr(self._source, name)
 
 
 def loader_of(source, batch_size: int):
@@ -143,13 +163,18 @@ def _tensors_of(value) -> Iterator[torch.Tensor]:
 
 
 @contextlib.contextmanager
-def _keyed(seed: int, epoch: int):
-    """torch's generator as `seed` and `epoch` say, and afterwards as it was."""
-    key = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=8).digest()
-    with _generator:
-        state = torch.get_rng_state()
-        torch.default_generator.manual_seed(int.from_bytes(key, "little") >> 1)
-        try:
-            yield
-        finally:
-            torch.set_rng_state(state)
+def _keyed(loader: DataLoader, seed: int, epoch: int):
+    """The loader and its sampler with a generator that `seed` and `epoch` decide, while an epoch begins."""
+    holders = {id(each): each for each in (loader, loader.sampler, getattr(loader.batch_sampler, "sampler", None))}
+    holders = [each for each in holders.values() if hasattr(each, "generator")]
+    given = [each.generator for each in holders]
+    first = next((generator.initial_seed() for generator in given if generator is not None), seed)
+    key = hashlib.blake2b(f"{first} {epoch}".encode(), digest_size=8).digest()
+    own = torch.Generator().manual_seed(int.from_bytes(key, "little") >> 1)
+    for holder in holders:
+        holder.generator = own
+    try:
+        yield
+    finally:
+        for holder, generator in zip(holders, given, strict=True):
+            holder.generator = generator

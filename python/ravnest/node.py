@@ -13,6 +13,7 @@ from .errors import Error
 from .judge import Judge, guarded, trace_of
 from .labels import Labels
 from .optimizers import form_without_torch, make_optimizer, native_form, step_function, watch
+from .own_stage import captured_stage
 from .seed import current_seed
 from .surroundings import name_from_outside, share_cores
 
@@ -25,9 +26,11 @@ class Node:
     The same script runs on every node; only `name` ("node_0", "node_17") differs. Without it the environment variable
     RAVNEST_NODE or the command line's `--node` gives the name.
 
-    `optimizer` is an optimizer class, a function `(params, **optimizer_params)` or a name ("AdamW", "LAMB");
-    those of torch.optim run natively, all others as they are. `lr_scheduler` is a class or a function `(optimizer,
-    **lr_scheduler_params)`, stepped when an epoch is over, or after each update with `lr_step_on_epoch_change=False`.
+    `model` is a module of your own in place of the planned stage: it takes what that stage is sent, and returns what
+    that stage returns. `optimizer` is an optimizer class, a function `(params, **optimizer_params)` or a name
+    ("AdamW", "LAMB"); those of torch.optim run natively, all others as they are. `lr_scheduler` is a class or a
+    function `(optimizer, **lr_scheduler_params)`, stepped when an epoch is over, or after each update with
+    `lr_step_on_epoch_change=False`.
     `criterion(outputs, targets)` runs where the model ends: `outputs` as the model returns them, `targets` the item
     that `labels` (or `test_labels`) yields for the batch, whole. Gradients add up over `update_frequency` batches and
     are not scaled. `compression` is False, True (fp16), "bf16", "int8", "int4" or "topk:0.01".
@@ -86,6 +89,7 @@ class Node:
         self.seed = current_seed() if seed is None else seed
         self.n_forwards = 0
         self.epoch = 0
+        self.label_digest = 0  # of the batch that is fed next; 0: not known
         self._progress = progress
         self._scheduler_made = (lr_scheduler, dict(lr_scheduler_params or {}), lr_step_on_epoch_change)
         self._batch_size = None
@@ -93,14 +97,21 @@ class Node:
         self._call = None
         self._equipped = self._served = False
         self._run = uuid.uuid4().hex[:12]
+        self._core = None
         share_cores(node_data, self.name, threads)
-        self._core = _core.Node(
-            self.name, os.fspath(node_data), os.fspath(trained), str(self.device), insecure, _core.__version__
-        )
+        place = (os.fspath(node_data), self.name)
         try:
+            with captured_stage(model, *place) as own_stage:
+                self._core = _core.Node(
+                    self.name, place[0], os.fspath(trained), str(self.device), insecure, _core.__version__, own_stage
+                )
             self._make(optimizer, dict(optimizer_params or {}))
-        except BaseException:
-            self._core.close()
+        except Error:
+            raise  # the core has told the others
+        except Exception as error:
+            if self._core is not None:
+                self._core.close()
+            _core.withdraw(*place, insecure, _reason(error))
             raise
 
     def _make(self, optimizer, options):
@@ -154,7 +165,7 @@ class Node:
 
         Returns as soon as there is room for the next one; `wait_for_backwards` waits for all.
         """
-        self._feed_training(tensors, kwargs, 0)
+        self._feed_training(tensors, kwargs)
 
     def no_grad_forward_compute(self, tensors=None, output_type: str | None = None, **kwargs):
         """Run a batch through the model in eval mode.
@@ -325,10 +336,11 @@ class Node:
 
     # -- what is fed
 
-    def _feed_training(self, tensors, kwargs, digest):
+    def _feed_training(self, tensors, kwargs):
         if not self.is_root:
             return
         self._direct_call()
+        digest, self.label_digest = self.label_digest, 0
         self._core.feed("train", self._flat(True, tensors, kwargs), self.epoch, self._index, digest)
         self._index += 1
         self.n_forwards += 1

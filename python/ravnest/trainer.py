@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch.utils import _pytree as pytree
 
-from .labels import digest_of, items_of, label_part, loader_of
+from .labels import Items, digest_of, items_of, label_part, loader_of
 
 
 def _as_call(function):
@@ -53,6 +53,8 @@ class Trainer:
     ):
         self.node = node
         self.train_loader, self.val_loader = loader_of(train_loader, batch_size), loader_of(val_loader, batch_size)
+        if node is not None and node.is_root and train_loader is not None:
+            self.train_loader = Items(self.train_loader, node, batch_size)
         self.val_freq, self.save, self.epochs, self.batch_size = val_freq, save, epochs, batch_size
         self.step_size, self.inputs_dtype = step_size, inputs_dtype
         if node is None:
@@ -84,8 +86,8 @@ class Trainer:
         samples_before, validated = node._core.samples_trained(), -1
         node._core.begin_training(node.epoch, self.epochs, _length(self.train_loader))
         for _ in range(self.epochs):
-            for item in items_of(self.train_loader, node.seed, node.epoch, self.batch_size):
-                node._feed_training(*self._inputs(item), digest_of(label_part(item)))
+            for item in self.train_loader:
+                node._feed_training(*self._inputs(item))
                 if self.val_freq > 1 and node.n_forwards % self.val_freq == 0:
                     self._validate()
                     validated = node.n_forwards

@@ -48,13 +48,30 @@ def test_the_order_depends_on_seed_and_epoch_alone():
     assert not same(first, list(items_of(loader, 6, 0)))
 
 
-def test_torchs_generator_is_left_alone():
-    loader = DataLoader(TensorDataset(*tensors()), shuffle=True)
+@pytest.mark.parametrize("kind", [TensorDataset, Rows])
+def test_torchs_generator_is_left_alone(kind):
+    loader = DataLoader(kind(*tensors()), shuffle=True)
     torch.manual_seed(1)
     expected = torch.rand(3)
     torch.manual_seed(1)
     list(items_of(loader, 5, 0))
     assert torch.equal(torch.rand(3), expected)
+    assert loader.generator is None
+    assert loader.sampler.generator is None
+
+
+def test_a_loader_with_a_generator_gives_the_same_order_however_far_it_was_read():
+    def loader():
+        return DataLoader(TensorDataset(*tensors()), shuffle=True, generator=torch.Generator().manual_seed(7))
+
+    root, leaf = loader(), loader()
+    list(items_of(root, 5, 0))
+    items = items_of(leaf, 5, 0)
+    for _ in range(25):
+        next(items)
+    assert same(list(items_of(root, 5, 1)), list(items_of(leaf, 5, 1)))
+    other = DataLoader(TensorDataset(*tensors()), shuffle=True, generator=torch.Generator().manual_seed(8))
+    assert not same(list(items_of(root, 5, 1)), list(items_of(other, 5, 1)))
 
 
 def test_a_tensor_is_cut_into_batches():

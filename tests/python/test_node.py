@@ -48,10 +48,17 @@ def _state(node):
 
 
 def plain(
-    epochs=3, optimizer=torch.optim.SGD, options=None, scheduler=None, update_frequency=1, by_epoch=True, clip=None
+    epochs=3,
+    optimizer=torch.optim.SGD,
+    options=None,
+    scheduler=None,
+    update_frequency=1,
+    by_epoch=True,
+    clip=None,
+    model=None,
 ):
     """The same in one process of plain PyTorch: losses by update, accuracies by epoch, the model and its rates."""
-    model = make_net()
+    model = model or make_net()
     train, val = loaders()
     own = optimizer(model.parameters(), **(options if options is not None else {"lr": 0.05, "momentum": 0.9}))
     rates = scheduler(own) if scheduler else None
@@ -242,7 +249,7 @@ class Own(Trainer):
     def train(self):
         self.prelim_checks()
         for epoch in range(self.epochs):
-            for x, _ in items_of(self.train_loader, SEED, epoch):
+            for x, _ in self.train_loader:
                 self.node.forward_compute(x)
             self.node.wait_for_backwards()
             if epoch == 0:
@@ -337,6 +344,31 @@ def test_a_stages_gradients_are_clipped_by_their_norm(tmp_path):
     alone = Cluster(tmp_path, 1)
     alone.run(script(clip_norm=0.1))
     assert_same(alone, plain(clip=lambda parameters: nn.utils.clip_grad_norm_(parameters, 0.1)))
+
+
+def test_a_module_in_place_of_the_planned_stage(cluster):
+    def own(name):
+        if name != "node_2":
+            return {}
+        torch.manual_seed(9)
+        return {"model": nn.Sequential(nn.Linear(24, 5))}
+
+    leaf = [part.module for part in ravnest.Plan.read(cluster.folder / "node_data").nodes][2]
+    assert leaf == "head.2", "the last stage is the last layer"
+    cluster.run(script(), own)
+    model = make_net()
+    torch.manual_seed(9)
+    model.head[2] = nn.Linear(24, 5)
+    assert cluster.losses() == [round(loss, 4) for loss in plain(model=model)[0]]
+
+
+def test_a_module_that_does_not_fit_the_planned_stage(cluster):
+    def own(name):
+        return {"model": nn.Linear(24, 5)} if name == "node_0" else {}
+
+    _, errors = cluster.run_to_the_end(script(), own)
+    assert sorted(errors) == cluster.names
+    assert str(errors["node_1"]).startswith("node_0 (stage 0) failed: its script raised\nTraceback")
 
 
 def test_names_come_from_outside_too(monkeypatch, tmp_path):

@@ -65,6 +65,19 @@ def test_labels_in_another_order(cluster):
     assert not (cluster.folder / "losses.txt").exists(), "nothing was trained on wrong pairs"
 
 
+def test_a_loop_of_ones_own_trains_on_no_wrong_pairs_either(cluster):
+    class Own(Trainer):
+        def train(self):
+            for x, _ in self.train_loader:
+                self.node.forward_compute(x)
+            self.node.wait_for_backwards()
+
+    def shuffled(name):
+        return {"labels": loaders(shuffle=True)[0]} if name == "node_2" else {}
+
+    assert "are not those of node_0" in reasons(cluster, play_with(trainer=Own), shuffled)
+
+
 def test_labels_that_end_too_early(cluster):
     def short(name):
         return {"labels": list(loaders(shuffle=False)[0])[:4]} if name == "node_2" else {}

@@ -24,9 +24,9 @@ constexpr Duration kPollEvery = milliseconds(50);
 // Waiting is worth a word after the first, and again every second of these.
 constexpr Duration kSayAfter = seconds(1);
 constexpr Duration kSayEvery = seconds(5);
-// For the last messages to arrive, at the end of a run and at that of one that has failed.
+// For the last messages to arrive. Where the run has failed everyone has heard of it already.
 constexpr Duration kGoodbyeTime = seconds(2);
-constexpr Duration kShortGoodbyeTime = milliseconds(500);
+constexpr Duration kShortGoodbyeTime = milliseconds(100);
 
 std::uint64_t samples_of(const std::vector<at::Tensor>& inputs) {
   for (const at::Tensor& input : inputs) {

@@ -45,6 +45,7 @@ struct NodeOptions {
   std::string name;  // "node_3"
   std::filesystem::path node_data = "node_data";
   std::filesystem::path trained = "trained";  // where stages are saved
+  std::filesystem::path own_stage;            // an archive that takes the planned stage's place; empty: the planned one
   std::string software = "0";                 // the release, for messages
   c10::Device device = c10::kCPU;
   bool insecure = false;  // without TLS, which only a cluster on one machine's loopback may do
@@ -87,6 +88,8 @@ class Node {
   // Reads the plan and the stage, and joins the network. Where that fails and the plan tells who the others are, they
   // are told, since they would wait for this node in vain.
   static Result<std::unique_ptr<Node>> open(NodeOptions options);
+  // Tells the others that this node, which has not joined, will not take part. `reason` reads on after its name.
+  static Status withdraw(const NodeOptions& options, const std::string& reason);
   ~Node();
 
   const std::string& name() const { return options_.name; }
@@ -137,7 +140,7 @@ class Node {
   Node(NodeOptions options, plan::Plan plan, graph::Engine engine);
 
   static void tell_others(transport::tcp::Options network, const plan::Plan& plan, int cluster, int stage,
-                          const Status& failure);
+                          const std::string& reason);
   Status until(const std::function<Status(TimePoint)>& attempt, const Poll& poll);
   void say_for_whom();
   Status join_call(const Poll& poll);

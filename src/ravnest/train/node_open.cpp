@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "ravnest/doctor/plan_here.h"
+#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/replace.h"
 #include "ravnest/pipeline/routes.h"
 #include "ravnest/plan/files/identity.h"
 #include "ravnest/plan/peers.h"
@@ -61,6 +63,17 @@ Status check_stage(const graph::Engine& engine, const plan::Plan& plan, int clus
                  "node's package again");
 }
 
+Result<graph::Engine> load_in_place_of(const std::filesystem::path& planned, const std::filesystem::path& own,
+                                       c10::Device device) {
+  const auto place = ir::read_archive(planned);
+  if (!place.ok()) return place.status();
+  auto given = ir::read_archive(own);
+  if (!given.ok()) return given.status();
+  auto stage = ir::replaced_stage(*place, std::move(*given));
+  if (!stage.ok()) return stage.status();
+  return graph::Engine::create(std::move(*stage), device);
+}
+
 }  // namespace
 
 Node::Node(NodeOptions options, plan::Plan plan, graph::Engine engine)
@@ -79,13 +92,16 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   auto network = network_options(options, *here, *number);
   if (!network.ok()) return network.status();
   const auto given_up = [&](const Status& failure) {
-    tell_others(*network, here->plan, cluster, stage, failure);
+    tell_others(*network, here->plan, cluster, stage, text("failed: ", failure.message()));
     return failure;
   };
   const std::filesystem::path archive = doctor::folder_of(*here, *number) / "submod.pt";
-  auto engine = graph::Engine::load(archive, options.device);
+  auto engine = options.own_stage.empty() ? graph::Engine::load(archive, options.device)
+                                          : load_in_place_of(archive, options.own_stage, options.device);
   if (!engine.ok()) return given_up(engine.status());
-  if (Status fits = check_stage(*engine, here->plan, cluster, stage, archive); !fits.ok()) return given_up(fits);
+  if (options.own_stage.empty()) {
+    if (Status fits = check_stage(*engine, here->plan, cluster, stage, archive); !fits.ok()) return given_up(fits);
+  }
   auto endpoint = tcp::open(*network);
   if (!endpoint.ok()) return given_up(endpoint.status());
   std::unique_ptr<Node> node(new Node(std::move(options), std::move(here->plan), std::move(*engine)));
@@ -97,14 +113,26 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   return node;
 }
 
+Status Node::withdraw(const NodeOptions& options, const std::string& reason) {
+  const auto here = doctor::read_plan_here(options.node_data);
+  if (!here.ok()) return here.status();
+  const auto number = doctor::node_named(here->plan, options.name);
+  if (!number.ok()) return number.status();
+  auto network = network_options(options, *here, *number);
+  if (!network.ok()) return network.status();
+  const auto [cluster, stage] = here->plan.place_of(*number);
+  tell_others(std::move(*network), here->plan, cluster, stage, reason);
+  return {};
+}
+
 // From whatever port is free: the others know this node by its certificate, not by where it calls from.
-void Node::tell_others(tcp::Options network, const plan::Plan& plan, int cluster, int stage, const Status& failure) {
+void Node::tell_others(tcp::Options network, const plan::Plan& plan, int cluster, int stage,
+                       const std::string& reason) {
   network.listen.port = 0;
   network.log = Logger(network.name, Level::kOff);
   const auto endpoint = tcp::open(std::move(network));
   if (!endpoint.ok()) return;
-  const wire::Failed told{
-      .stage = static_cast<std::uint32_t>(stage), .lost = false, .reason = text("failed: ", failure.message())};
+  const wire::Failed told{.stage = static_cast<std::uint32_t>(stage), .lost = false, .reason = reason};
   for (const plan::PlannedStage& each : plan.clusters[static_cast<std::size_t>(cluster)].stages)
     (void)(*endpoint)->send(plan::node_name(each.node), told, transport::Priority::kUrgent);
   (void)(*endpoint)->close(SystemClock().now() + kTellingTime);
