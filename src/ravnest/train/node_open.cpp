@@ -57,6 +57,15 @@ Status check_stage(const graph::Engine& engine, const plan::Plan& plan, int clus
                  "node's package again");
 }
 
+Result<graph::Engine> load_stage(const std::filesystem::path& archive, c10::Device device) {
+  try {
+    return graph::Engine::load(archive, device);
+  } catch (const c10::Error& error) {
+    return unavailable("cannot load ", archive.string(), " to the device ", device.str(), ": ",
+                       error.what_without_backtrace());
+  }
+}
+
 }  // namespace
 
 Node::Node(NodeOptions options, plan::Plan plan, graph::Engine engine)
@@ -79,7 +88,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     return failure;
   };
   const std::filesystem::path archive = doctor::folder_of(*here, *number) / "submod.pt";
-  auto engine = graph::Engine::load(archive, options.device);
+  auto engine = load_stage(archive, options.device);
   if (!engine.ok()) return given_up(engine.status());
   if (Status fits = check_stage(*engine, here->plan, cluster, stage, archive); !fits.ok()) return given_up(fits);
   auto endpoint = tcp::open(*network);
