@@ -5,6 +5,7 @@
 #include "ravnest/pipeline/routes.h"
 #include "ravnest/plan/files/identity.h"
 #include "ravnest/plan/peers.h"
+#include "ravnest/train/device.h"
 #include "ravnest/train/node.h"
 #include "ravnest/transport/tcp/endpoint.h"
 
@@ -58,6 +59,7 @@ Status check_stage(const graph::Engine& engine, const plan::Plan& plan, int clus
 }
 
 Result<graph::Engine> load_stage(const std::filesystem::path& archive, c10::Device device) {
+  if (Status there = check_device(device); !there.ok()) return there;
   try {
     return graph::Engine::load(archive, device);
   } catch (const c10::Error& error) {
