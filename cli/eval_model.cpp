@@ -5,6 +5,7 @@
 #include "ravnest/checkpoint/safetensors.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/train/config.h"
+#include "ravnest/train/device.h"
 #include "ravnest/train/evaluate.h"
 
 namespace ravnest::cli {
@@ -23,6 +24,18 @@ Result<ir::Model> read_model(const EvalRequest& request) {
   return model;
 }
 
+Result<graph::Engine> load(const EvalRequest& request, c10::Device device) {
+  if (Status there = train::check_device(device); !there.ok()) return there;
+  auto model = read_model(request);
+  if (!model.ok()) return model.status();
+  try {
+    return graph::Engine::create(std::move(*model), device);
+  } catch (const c10::Error& error) {
+    return unavailable("cannot load ", request.model.string(), " to the device ", device.str(), ": ",
+                       error.what_without_backtrace());
+  }
+}
+
 }  // namespace
 
 Result<EvalResult> eval_model(const EvalRequest& request) {
@@ -31,15 +44,13 @@ Result<EvalResult> eval_model(const EvalRequest& request) {
   if (!config->validation)
     return invalid(request.config.string(), " has no [validation]: give it the data to evaluate on, as in [data]");
   if (config->threads > 0) at::set_num_threads(config->threads);
-  auto model = read_model(request);
-  if (!model.ok()) return model.status();
-  const auto engine = graph::Engine::create(std::move(*model), c10::Device(config->device));
+  const auto engine = load(request, c10::Device(config->device));
   if (!engine.ok()) return engine.status();
   auto samples = data::load_dataset(config->validation->options);
   if (!samples.ok()) return samples.status();
   const std::int64_t size = samples->size();
   const train::BatchedData data{std::move(*samples), data::Batches(size, config->batch_size, false, config->seed)};
-  const auto result = train::evaluate(*engine, data, config->loss, request.poll);
+  const auto result = train::evaluate(*engine, data, config->loss, {});
   if (!result.ok()) return result.status();
   return EvalResult{result->samples, result->accuracy, result->loss};
 }

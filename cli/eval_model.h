@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 
 #include "ravnest/base/status.h"
@@ -14,7 +13,6 @@ struct EvalRequest {
   std::filesystem::path model;
   std::filesystem::path config = "train.toml";
   std::filesystem::path weights;  // safetensors; empty: those in the archive
-  std::function<Status()> poll;
 };
 
 struct EvalResult {

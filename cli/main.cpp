@@ -54,7 +54,7 @@ int run(int argc, char** argv) {
   add_ping(app);
   add_doctor(app);
   if constexpr (RAVNEST_WITH_TORCH) add_node(app);
-  add_up(app);
+  add_up(app, RAVNEST_WITH_TORCH);
   add_fuse(app);
   if constexpr (RAVNEST_WITH_TORCH) add_eval(app);
   try {

@@ -172,7 +172,7 @@ void run_up(const Options& options) {
 
 }  // namespace
 
-void add_up(CLI::App& app) {
+void add_up(CLI::App& app, bool has_node) {
   CLI::App* command = app.add_subcommand("up", "Run all nodes of the plan that belong on this machine");
   const auto options = std::make_shared<Options>();
   command->add_option("--config", options->config, "Without a command: what `ravnest node` trains with")
@@ -192,7 +192,11 @@ void add_up(CLI::App& app) {
       "  ravnest up                                trains with train.toml, without Python\n"
       "  ravnest up --config runs/long.toml\n"
       "  ravnest up -- python train.py --epochs 3  the same script for each node");
-  command->callback([options] { run_up(*options); });
+  command->callback([options, has_node] {
+    if (!has_node && options->command.empty())
+      require(unsupported("this build has no `ravnest node`, since it has no torch; give the command to run after --"));
+    run_up(*options);
+  });
 }
 
 }  // namespace ravnest::cli

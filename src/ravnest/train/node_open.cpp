@@ -8,6 +8,7 @@
 #include "ravnest/pipeline/routes.h"
 #include "ravnest/plan/files/identity.h"
 #include "ravnest/plan/peers.h"
+#include "ravnest/train/device.h"
 #include "ravnest/train/node.h"
 #include "ravnest/transport/tcp/endpoint.h"
 
@@ -63,8 +64,8 @@ Status check_stage(const graph::Engine& engine, const plan::Plan& plan, int clus
                  "node's package again");
 }
 
-Result<graph::Engine> load_in_place_of(const std::filesystem::path& planned, const std::filesystem::path& own,
-                                       c10::Device device) {
+Result<graph::Engine> engine_in_place_of(const std::filesystem::path& planned, const std::filesystem::path& own,
+                                         c10::Device device) {
   const auto place = ir::read_archive(planned);
   if (!place.ok()) return place.status();
   auto given = ir::read_archive(own);
@@ -72,6 +73,17 @@ Result<graph::Engine> load_in_place_of(const std::filesystem::path& planned, con
   auto stage = ir::replaced_stage(*place, std::move(*given));
   if (!stage.ok()) return stage.status();
   return graph::Engine::create(std::move(*stage), device);
+}
+
+Result<graph::Engine> load_stage(const std::filesystem::path& archive, const std::filesystem::path& own,
+                                 c10::Device device) {
+  if (Status there = check_device(device); !there.ok()) return there;
+  try {
+    return own.empty() ? graph::Engine::load(archive, device) : engine_in_place_of(archive, own, device);
+  } catch (const c10::Error& error) {
+    return unavailable("cannot load ", archive.string(), " to the device ", device.str(), ": ",
+                       error.what_without_backtrace());
+  }
 }
 
 }  // namespace
@@ -96,8 +108,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     return failure;
   };
   const std::filesystem::path archive = doctor::folder_of(*here, *number) / "submod.pt";
-  auto engine = options.own_stage.empty() ? graph::Engine::load(archive, options.device)
-                                          : load_in_place_of(archive, options.own_stage, options.device);
+  auto engine = load_stage(archive, options.own_stage, options.device);
   if (!engine.ok()) return given_up(engine.status());
   if (options.own_stage.empty()) {
     if (Status fits = check_stage(*engine, here->plan, cluster, stage, archive); !fits.ok()) return given_up(fits);
