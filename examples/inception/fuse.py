@@ -24,7 +24,7 @@ model = make_model(options.small)
 model.load_state_dict(torch.load(ravnest.model_fusion(cluster_id=0), weights_only=True), strict=True)
 model.eval()
 
-_, loader = make_loaders(options.data, batch=16, rows=6 if options.small else None, size=SIDE)
+_, loader = make_loaders(options.data, batch=16, rows=6 if options.small else 1000, size=SIDE)
 right = count = 0
 with torch.no_grad():
     for images, classes in loader:

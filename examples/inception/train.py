@@ -20,7 +20,7 @@ from cifar10 import make_loaders
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--node", help="which node of the plan this is, such as node_0")
 parser.add_argument("--data", help="the folder with CIFAR-10's batches; the root and the leaf need it")
-parser.add_argument("--rows", type=int, help="train on so many images only")
+parser.add_argument("--rows", type=int, default=5000, help="train on so many images only; each takes 1 MB")
 parser.add_argument("--batch", type=int, default=16)
 parser.add_argument("--epochs", type=int, default=10)
 parser.add_argument("--device", default="cpu", help="such as cuda:0")
