@@ -1,0 +1,47 @@
+"""Step 2, on every node, each in a terminal of its own and in any order: train.
+
+python train.py --node node_0 --data FOLDER [--epochs 10] [--small]
+python train.py --node node_1 --data FOLDER
+python train.py --node node_2 --data FOLDER
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+from inception import SIDE, loss_of_both_heads
+
+from ravnest import Node, Trainer, set_seed
+
+sys.path.append(str(Path(__file__).parents[1]))
+from cifar10 import make_loaders
+
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("--node", help="which node of the plan this is, such as node_0")
+parser.add_argument("--data", help="the folder with CIFAR-10's batches; the root and the leaf need it")
+parser.add_argument("--rows", type=int, default=5000, help="train on so many images only; each takes 1 MB")
+parser.add_argument("--batch", type=int, default=16)
+parser.add_argument("--epochs", type=int, default=10)
+parser.add_argument("--device", default="cpu", help="such as cuda:0")
+parser.add_argument("--small", action="store_true", help="three batches of two")
+options = parser.parse_args()
+if options.small:
+    options.rows, options.batch, options.epochs = 6, 2, 1
+
+set_seed(42)
+train_loader, val_loader = make_loaders(options.data, options.batch, options.rows, SIDE)
+
+with Node(
+    name=options.node,
+    optimizer=torch.optim.RMSprop,
+    optimizer_params={"lr": 1e-3, "alpha": 0.9, "eps": 1.0},
+    lr_scheduler=torch.optim.lr_scheduler.ExponentialLR,
+    lr_scheduler_params={"gamma": 0.94},
+    criterion=lambda outputs, targets: loss_of_both_heads(outputs, targets[1]),
+    labels=train_loader,
+    test_labels=val_loader,
+    device=options.device,
+) as node:
+    trainer = Trainer(node=node, train_loader=train_loader, val_loader=val_loader, epochs=options.epochs, save=True)
+    trainer.train()

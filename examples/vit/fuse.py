@@ -1,0 +1,33 @@
+"""Step 3: put the trained stages together, and use the model with plain PyTorch.
+
+python fuse.py [--data FOLDER] [--small]
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+from vit import make_model
+
+import ravnest
+
+sys.path.append(str(Path(__file__).parents[1]))
+from cifar10 import make_loaders
+
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("--data", help="the folder with CIFAR-10's batches")
+parser.add_argument("--small", action="store_true", help="the smaller model")
+options = parser.parse_args()
+
+model = make_model(options.small)
+model.load_state_dict(torch.load(ravnest.model_fusion(cluster_id=0), weights_only=True), strict=True)
+model.eval()
+
+_, loader = make_loaders(options.data, batch=128, rows=64 if options.small else None)
+right = count = 0
+with torch.no_grad():
+    for images, classes in loader:
+        right += (model(images).argmax(1) == classes).sum().item()
+        count += len(classes)
+print(f"plain PyTorch, with the fused weights: {right / count:.2%} of {count} images right")

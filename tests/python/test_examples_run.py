@@ -1,0 +1,84 @@
+"""The examples, each as its README says: plan, three nodes as processes, fuse."""
+
+import importlib.util
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from nodes import PATIENCE_S, end, start
+from stage_processes import free_ports
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def write_pool(folder: Path, nodes: int = 3) -> None:
+    """A pool file of nodes on free ports of this machine."""
+    pool = {
+        i: {"IP": f"127.0.0.1:{port}", "benchmarks": {"ram": 8, "bandwidth": 1000}}
+        for i, port in enumerate(free_ports(nodes))
+    }
+    (folder / "node_data").mkdir()
+    (folder / "node_data/node_configs.json").write_text(json.dumps(pool))
+
+
+def run(script: Path, folder: Path) -> str:
+    """The script in its small mode, to its end; what it printed."""
+    done = subprocess.run(
+        [sys.executable, script, "--small"],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sorting", "bert", "resnet", "vit", "inception"])
+def test_an_example_is_planned_trained_on_three_nodes_and_fused_into_the_models_own_state_dict(name, tmp_path):
+    write_pool(tmp_path)
+    assert "3 nodes in 1 cluster" in run(EXAMPLES / name / "plan.py", tmp_path)
+    processes = [start(EXAMPLES / name / "train.py", f"node_{i}", tmp_path, "--small") for i in range(3)]
+    try:
+        for process in processes:
+            output, _ = process.communicate(timeout=PATIENCE_S)
+            assert process.returncode == 0, output
+    finally:
+        end(processes)
+    losses = [float(line) for line in (tmp_path / "losses.txt").read_text().splitlines()]
+    assert losses
+    assert all(0 < loss < 10 for loss in losses)
+    # It loads the state dict strictly into the plain model, and would fail if a key were missing.
+    assert "plain PyTorch, with the fused weights" in run(EXAMPLES / name / "fuse.py", tmp_path)
+
+
+def cifar10():
+    spec = importlib.util.spec_from_file_location("cifar10", EXAMPLES / "cifar10.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_binary_and_the_python_files_of_cifar10_give_the_same_images(tmp_path):
+    images = torch.randint(256, (4, 3072), dtype=torch.uint8)
+    classes = [3, 9, 0, 7]
+    records = torch.cat([torch.tensor(classes, dtype=torch.uint8)[:, None], images], 1)
+    (tmp_path / "test_batch.bin").write_bytes(records.numpy().tobytes())
+    (tmp_path / "test_batch").write_bytes(pickle.dumps({b"data": images.numpy(), b"labels": classes}))
+    for name in ("test_batch.bin", "test_batch"):
+        read_images, read_classes = cifar10().read_file(tmp_path / name)
+        assert torch.equal(read_images, images.view(4, 3, 32, 32))
+        assert read_classes.tolist() == classes
+
+
+def test_a_folder_without_cifar10_is_named(tmp_path):
+    with pytest.raises(SystemExit, match=r"neither data_batch_1.bin nor data_batch_1 is in"):
+        cifar10().make_loaders(str(tmp_path), batch=2)
