@@ -78,6 +78,9 @@ py::list input_info(const Engine& engine, bool train) {
       if (value.kind == ir::ValueKind::kTensor) {
         info["dtype"] = std::string(ir::dtype_name(value.tensor.dtype));
         info["sizes"] = sizes_of(value.tensor);
+        py::list example;
+        for (const ir::Size& size : value.tensor.sizes) example.append(size.hint);
+        info["example_sizes"] = example;
       }
     } else {
       continue;

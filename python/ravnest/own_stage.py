@@ -26,5 +26,5 @@ def captured_stage(model, node_data, name: str) -> Iterator[str]:
 def _tensor_like(info: dict) -> torch.Tensor:
     dtype = getattr(torch, info["dtype"])
     if dtype.is_floating_point:
-        return torch.randn(info["sizes"], dtype=dtype)
-    return torch.zeros(info["sizes"], dtype=dtype)
+        return torch.randn(info["example_sizes"], dtype=dtype)
+    return torch.zeros(info["example_sizes"], dtype=dtype)
