@@ -219,6 +219,7 @@ void bind_node(py::module_& module) {
       .def_property_readonly("name", [](const PyNode& own) { return own.node->name(); })
       .def_property_readonly("role", [](const PyNode& own) { return std::string(own.node->role()); })
       .def_property_readonly("cluster", [](const PyNode& own) { return own.node->cluster(); })
+      .def_property_readonly("clusters", [](const PyNode& own) { return own.node->plan().clusters.size(); })
       .def_property_readonly("stage", [](const PyNode& own) { return own.node->stage(); })
       .def_property_readonly("stages", [](const PyNode& own) { return own.node->stages(); })
       .def_property_readonly("plan", [](const PyNode& own) { return own.node->plan().id; })

@@ -27,6 +27,11 @@ class Call:
         self.names = tuple(self._names)
         self.count = len(self._names)
 
+    def argument(self, name: str) -> str:
+        """The name of an argument: `l_attention_mask_`, as graphs call it, is `attention_mask`."""
+        bare = name[2:-1]
+        return bare if name not in self.names and name == f"l_{bare}_" and bare in self.names else name
+
     def unflatten(self, outputs: list):
         """The flat results in the structure that the model returns."""
         return pytree.tree_unflatten(outputs, self._out_spec)

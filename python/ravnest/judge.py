@@ -74,3 +74,12 @@ def guarded(what: str, function):
 def trace_of(error: BaseException) -> str:
     """The traceback as people know it."""
     return "".join(traceback.format_exception(error)).rstrip()
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a node ends the run, for all nodes to read after its name."""
+    if isinstance(error, KeyboardInterrupt):
+        return "was interrupted"
+    if isinstance(error, SystemExit):
+        return f"ended its script with the status {error.code}"
+    return f"failed: its script raised\n{trace_of(error)}"

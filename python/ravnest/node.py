@@ -10,7 +10,7 @@ import torch
 from . import _core
 from .calls import Call
 from .errors import Error
-from .judge import Judge, guarded, trace_of
+from .judge import Judge, guarded, reason_of
 from .labels import Labels
 from .optimizers import form_without_torch, make_optimizer, native_form, step_function, watch
 from .own_stage import captured_stage
@@ -111,13 +111,19 @@ class Node:
         except Exception as error:
             if self._core is not None:
                 self._core.close()
-            _core.withdraw(*place, insecure, _reason(error))
+            _core.withdraw(*place, insecure, reason_of(error))
             raise
 
     def _make(self, optimizer, options):
         self.node_type, self.stage, self.stages = self._core.role, self._core.stage, self._core.stages
         self.is_root, self.is_leaf = self.stage == 0, self.stage == self.stages - 1
-        self.cluster_id = self._core.cluster
+        self.cluster_id, self._clusters = self._core.cluster, self._core.clusters
+        if self._clusters > 1:
+            warnings.warn(
+                f"{self.name} trains in cluster {self.cluster_id} of {self._clusters}, and clusters do not average "
+                "their weights yet: each trains a model of its own",
+                stacklevel=3,
+            )
         self._calls = {train: Call(self._core, train) for train in (True, False)}
         unique = {id(p): p for p in self._core.parameters().values() if p.requires_grad}
         self._parameters = list(unique.values())
@@ -224,8 +230,9 @@ class Node:
             self._core = None
 
     def get_latest_weights(self) -> None:
-        """The newest weights of the other clusters: what averaging between clusters will bring."""
-        raise NotImplementedError("there is no averaging between clusters yet")
+        """Take the newest weights of the other clusters; where there is one cluster, its own are the newest."""
+        if self._clusters > 1:
+            raise Error("clusters do not average their weights yet, so there are none to take from the others")
 
     def __enter__(self):
         return self
@@ -235,7 +242,7 @@ class Node:
             self.stop()
             return
         if self._core is not None:
-            self._core.stop(_reason(error))
+            self._core.stop(reason_of(error))
             self._core.close()
             self._core = None
 
@@ -262,7 +269,7 @@ class Node:
                 self._leave_call(save)
             return result
         except BaseException as error:
-            self._core.stop(_reason(error))
+            self._core.stop(reason_of(error))
             raise
         finally:
             self._call = None
@@ -378,7 +385,7 @@ class Node:
             args = (tensors,)
         if not kwargs and len(args) == call.plain_count:
             return list(args)
-        return call.flatten(args, {_argument(name, call): value for name, value in kwargs.items()})
+        return call.flatten(args, {call.argument(name): value for name, value in kwargs.items()})
 
     def _judge(self):
         return Judge(
@@ -389,17 +396,3 @@ class Node:
                 for source in (self.labels, self.test_labels)
             ),
         )
-
-
-def _reason(error) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "was interrupted"
-    if isinstance(error, SystemExit):
-        return f"ended its script with the status {error.code}"
-    return f"failed: its script raised\n{trace_of(error)}"
-
-
-def _argument(name: str, call: Call) -> str:
-    """`l_attention_mask_`, as graphs name it, is `attention_mask`."""
-    bare = name[2:-1]
-    return bare if name not in call.names and name == f"l_{bare}_" and bare in call.names else name

@@ -373,6 +373,18 @@ def test_a_module_that_does_not_fit_the_planned_stage(cluster):
     assert str(errors["node_1"]).startswith("node_0 (stage 0) failed: its script raised\nTraceback")
 
 
+def test_the_weights_of_one_cluster_are_the_latest(tmp_path):
+    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=1, min_cluster_size=1)
+
+    def play(make):
+        with make(criterion=criterion, labels=loaders()[0]) as node:
+            before = {name: tensor.clone() for name, tensor in node.state_dict().items()}
+            node.get_latest_weights()
+            return all(torch.equal(before[name], tensor) for name, tensor in node.state_dict().items())
+
+    assert Cluster(tmp_path, 1).run(play)["node_0"]
+
+
 def test_names_come_from_outside_too(monkeypatch, tmp_path):
     monkeypatch.setattr("sys.argv", ["train.py", "--node", "node_9"])
     with pytest.raises(ravnest.Error, match="node_data"):
