@@ -136,7 +136,7 @@ class Trainer:
     def _sweep(self, validation):
         if self.val_loader is None:
             raise ValueError("there is nothing to evaluate on: give Trainer val_loader=")
-        for item in items_of(self.val_loader, self.node.seed, 0, self.batch_size):
+        for item in items_of(self.val_loader, self.node.seed, self.node._sweeps, self.batch_size):
             self.node._feed_validation(*self._inputs(item), digest_of(label_part(item)))
         self.node._end_sweep(validation)
 

@@ -226,6 +226,18 @@ def test_evaluate_gives_the_accuracy_on_every_node(cluster):
     assert {result["results"][1] for result in results.values()} == {plain()[1][-1]}
 
 
+def test_a_shuffled_loader_validates_too(cluster):
+    def play(make):
+        train, _ = loaders()
+        x, y = make_data()
+        val = DataLoader(TensorDataset(x[140:], y[140:]), batch_size=25, shuffle=True)
+        with make(optimizer=torch.optim.SGD, criterion=criterion, labels=train, test_labels=val) as node:
+            Trainer(node=node, train_loader=train, val_loader=val, epochs=3).train()
+
+    cluster.run(play)
+    assert len(cluster.accuracies()) == 3
+
+
 def test_pred_returns_the_outputs_on_the_root(cluster):
     x, _ = make_data()
 

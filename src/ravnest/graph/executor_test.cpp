@@ -342,6 +342,26 @@ TEST_P(Random, OnRequestNumbersComeFromThePlainStream) {
   EXPECT_TRUE(at::equal(ours[1], directly()));
 }
 
+// Other threads may draw from the process's generator meanwhile: a loader that shuffles, for instance.
+TEST(RandomEval, ADropoutThatDoesNotTrainLeavesTheGeneratorAlone) {
+  struct Watch final : RunObserver {
+    void before(const ir::Node&, std::span<const IValue>) override {}
+    void after(const ir::Node&, std::span<const IValue>) override {
+      seeds.push_back(at::globalContext().defaultGenerator(c10::kCPU).current_seed());
+    }
+    std::vector<std::uint64_t> seeds;
+  };
+  ModelBuilder builder;
+  const Ref x = builder.input("x", {dynamic("s0")});
+  const Ref y = builder.call("y", "torch.ops.aten.dropout.default", {{"input", x}, {"p", 0.5}, {"train", false}},
+                             {dynamic("s0")});
+  const Program program(builder.returns({y}));
+  at::manual_seed(11);
+  Watch watch;
+  program.executor.run(program.tensors, {at::ones({4})}, {RandomKey{1, 2}, &watch});
+  EXPECT_THAT(watch.seeds, testing::ElementsAre(11));
+}
+
 INSTANTIATE_TEST_SUITE_P(Keyed, Random, ::testing::Values("bernoulli.p", "dropout.default"),
                          [](const auto& each) { return std::string(each.param).substr(0, 7); });
 

@@ -80,14 +80,16 @@ class Maker {
     const Result<c10::OperatorHandle> handle = find_operator(node.target);
     if (!handle.ok()) return handle.status();
     instruction.operation = *handle;
-    instruction.random = handle->hasTag(at::Tag::nondeterministic_seeded);
     if (node.target == "torch.ops.aten.view.default")
       instruction.reshape = *find_operator("torch.ops.aten.reshape.default");
     const auto is_true = [&](const char* flag) {
       const ir::Argument* value = find_argument(node, flag);
       return value != nullptr && *value == ir::Argument(true);
     };
-    instruction.dropout = node.target == "torch.ops.aten.dropout.default" && is_true("train");
+    const bool dropout = node.target == "torch.ops.aten.dropout.default";
+    instruction.dropout = dropout && is_true("train");
+    // One that does not train draws nothing, and leaves the process's generator to those who do.
+    instruction.random = handle->hasTag(at::Tag::nondeterministic_seeded) && (!dropout || instruction.dropout);
     instruction.normalises_batch = node.target == "torch.ops.aten.batch_norm.default" && is_true("training");
     const std::vector<c10::Argument>& declared = handle->schema().arguments();
     std::size_t given = 0;
