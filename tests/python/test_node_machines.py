@@ -22,6 +22,15 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, timeout=20, capture_output=True)
 
 
+def connect(machines, cables) -> None:
+    ip("link", "add", cables[0], "type", "veth", "peer", "name", cables[1])
+    for i, (name, cable) in enumerate(zip(machines, cables, strict=True)):
+        ip("link", "set", cable, "netns", name)
+        ip("-n", name, "addr", "add", f"10.77.0.{i + 1}/24", "dev", cable)
+        ip("-n", name, "link", "set", cable, "up")
+        ip("-n", name, "link", "set", "lo", "up")
+
+
 @pytest.fixture
 def machines():
     """Names of two namespaces, 10.77.0.1 and 10.77.0.2."""
@@ -30,21 +39,18 @@ def machines():
     key = uuid.uuid4().hex[:6]
     names = [f"rav{key}{side}" for side in "ab"]
     cables = [f"rv{key}{side}" for side in "ab"]
+    made = []
     try:
-        for name in names:
-            ip("netns", "add", name)
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
-    try:
-        ip("link", "add", cables[0], "type", "veth", "peer", "name", cables[1])
-        for i, (name, cable) in enumerate(zip(names, cables, strict=True)):
-            ip("link", "set", cable, "netns", name)
-            ip("-n", name, "addr", "add", f"10.77.0.{i + 1}/24", "dev", cable)
-            ip("-n", name, "link", "set", cable, "up")
-            ip("-n", name, "link", "set", "lo", "up")
+        try:
+            for name in names:
+                ip("netns", "add", name)
+                made.append(name)
+            connect(names, cables)
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"this machine has no network namespaces for us: {error.stderr.decode().strip()}")
         yield names
     finally:
-        for name in names:
+        for name in made:
             ip("netns", "del", name)
 
 
