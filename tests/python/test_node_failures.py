@@ -178,6 +178,18 @@ def test_a_stage_of_another_model(cluster, tmp_path):
         assert str(errors[name]) == f"node_1 (stage 1) failed: {errors['node_1']}"
 
 
+def test_a_node_with_another_plan(cluster, tmp_path):
+    other = tmp_path / "other/node_data"
+    other.mkdir(parents=True)
+    (other / "node_configs.json").write_text((cluster.folder / "node_data/node_configs.json").read_text())
+    ravnest.clusterize(make_net(), (torch.randn(20, 12),), node_data=other)
+    _, errors = cluster.run_to_the_end(play_with(), lambda name: {"node_data": other} if name == "node_2" else {})
+    assert sorted(errors) == cluster.names
+    for error in errors.values():
+        assert "its certificate is of another plan: unpack the same plan's packages on both machines" in str(error)
+    assert str(errors["node_0"]) == str(errors["node_1"])
+
+
 def test_a_port_that_is_taken(cluster):
     address = ravnest.Plan.read(cluster.folder / "node_data").nodes[2].address
     with socket.socket() as other:

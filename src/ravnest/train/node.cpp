@@ -24,6 +24,8 @@ constexpr Duration kPollEvery = milliseconds(50);
 // Waiting is worth a word after the first, and again every second of these.
 constexpr Duration kSayAfter = seconds(1);
 constexpr Duration kSayEvery = seconds(5);
+// For a node that is started anew with the right plan.
+constexpr Duration kStrangersAfter = seconds(5);
 // For the last messages to arrive. Where the run has failed everyone has heard of it already.
 constexpr Duration kGoodbyeTime = seconds(2);
 constexpr Duration kShortGoodbyeTime = milliseconds(100);
@@ -208,6 +210,7 @@ Status Node::until(const std::function<Status(TimePoint)>& attempt, const Poll& 
     Status status = attempt(SystemClock().now() + kPollEvery);
     if (status.code() != Code::kDeadline) return status;
     say_for_whom();
+    look_for_strangers();
     if (poll) {
       if (Status polled = poll(); !polled.ok()) return polled;
     }
@@ -229,6 +232,18 @@ void Node::say_for_whom() {
   }
   const auto waited = std::chrono::duration_cast<seconds>(now - waiting_since_).count();
   options_.log.info("waiting for ", join(described), waited > 5 ? text(", for ", waited, " s now") : "");
+}
+
+// A peer of another plan will never be one of this plan's, however long one waits.
+void Node::look_for_strangers() {
+  const TimePoint now = SystemClock().now();
+  if (now - waiting_since_ < kStrangersAfter) return;
+  for (const std::string& node : driver_->waiting_for()) {
+    const auto peer = endpoint_->statistics(node);
+    if (peer.ok() && peer->state == transport::PeerState::kWaiting &&
+        peer->reason.starts_with(transport::tcp::kOfAnotherPlan))
+      return stop(text("failed: it can not work with ", node, ": ", peer->reason));
+  }
 }
 
 // Waits for the compute thread, and gives its call's end.

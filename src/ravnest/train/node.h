@@ -143,6 +143,7 @@ class Node {
                           const std::string& reason);
   Status until(const std::function<Status(TimePoint)>& attempt, const Poll& poll);
   void say_for_whom();
+  void look_for_strangers();
   Status join_call(const Poll& poll);
   Result<std::string> account_of(const std::string& task);
   Result<std::string> closing_of(const std::vector<std::string>& accounts);

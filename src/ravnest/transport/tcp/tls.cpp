@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "ravnest/transport/tcp/endpoint.h"
+
 namespace ravnest::transport::tcp {
 namespace {
 
@@ -25,7 +27,7 @@ Status certificate_failure(long error) {
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-      return invalid("its certificate is of another plan: unpack the same plan's packages on both machines");
+      return invalid(kOfAnotherPlan, ": unpack the same plan's packages on both machines");
     default:
       return invalid("its certificate is refused (", X509_verify_cert_error_string(error),
                      "): unpack the same plan's packages on both machines");
