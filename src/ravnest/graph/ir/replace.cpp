@@ -30,8 +30,9 @@ Result<Model> replaced_stage(const Model& planned, Model own) {
   if (Status fits = check_fit(own.train, planned.stage->train, "training"); !fits.ok()) return fits;
   if (Status fits = check_fit(own.eval, planned.stage->eval, "evaluation"); !fits.ok()) return fits;
   for (const auto& [name, stages] : planned.stage->tied) {
-    const bool there = std::ranges::any_of(own.weights, [&](const auto& weight) { return weight.first == name; });
-    if (!there) return invalid("the given model has no weight \"", name, "\", which other stages share");
+    const auto found = std::ranges::find(own.weights, name, &NamedPayloads::value_type::first);
+    if (found == own.weights.end())
+      return invalid("the given model has no weight \"", name, "\", which other stages share");
   }
   own.stage = planned.stage;
   return own;
