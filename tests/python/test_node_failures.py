@@ -187,6 +187,7 @@ def test_a_node_with_another_plan(cluster, tmp_path):
     assert sorted(errors) == cluster.names
     for error in errors.values():
         assert "its certificate is of another plan: unpack the same plan's packages on both machines" in str(error)
+    assert str(errors["node_0"]) == str(errors["node_1"])
 
 
 def test_a_port_that_is_taken(cluster):

@@ -256,14 +256,13 @@ void Driver::publish() {
 // -- any thread
 
 Status Driver::offer(const Offer& offer, std::vector<wire::EdgeTensor> model_inputs, TimePoint deadline) {
+  const std::size_t most = std::max<std::size_t>(options_.offered_most, 1);
   {
     std::unique_lock lock(mutex_);
-    const bool room = changed_.wait_until(lock, deadline, [&] {
-      return failure_ || stop_ || unbegun_ < std::max<std::size_t>(options_.offered_most, 1);
-    });
-    if (failure_) return *failure_;
-    if (stop_) return stopped();
-    if (!room) return ravnest::deadline("no room for another pass; ", unbegun_, " wait to begin");
+    Status room = wait_for(
+        lock, deadline, [&] { return unbegun_ < most; },
+        [&] { return text("no room for another pass; ", unbegun_, " wait to begin"); });
+    if (!room.ok()) return room;
     requests_.emplace_back(offer, std::move(model_inputs));
     ++unbegun_;
     drained_ = false;
@@ -274,19 +273,24 @@ Status Driver::offer(const Offer& offer, std::vector<wire::EdgeTensor> model_inp
 
 Status Driver::drain(TimePoint deadline) {
   std::unique_lock lock(mutex_);
-  const bool done = changed_.wait_until(lock, deadline, [&] { return failure_ || stop_ || drained_; });
-  if (failure_) return *failure_;
-  if (stop_) return stopped();
-  return done ? Status() : ravnest::deadline("passes are still in flight");
+  return wait_for(
+      lock, deadline, [&] { return drained_; }, [] { return std::string("passes are still in flight"); });
 }
 
 Status Driver::catch_up(std::uint64_t updates, TimePoint deadline) {
   std::unique_lock lock(mutex_);
-  const bool done =
-      changed_.wait_until(lock, deadline, [&] { return failure_ || stop_ || updates_contained_ >= updates; });
+  return wait_for(
+      lock, deadline, [&] { return updates_contained_ >= updates; },
+      [&] { return text("the weights contain ", updates_contained_, " updates of ", updates); });
+}
+
+// After `stop` nothing is reached any more, but what the run ends with: all stages have to agree on that first.
+Status Driver::wait_for(std::unique_lock<std::mutex>& lock, TimePoint deadline, const std::function<bool()>& reached,
+                        const std::function<std::string()>& what) {
+  const bool ended = changed_.wait_until(lock, deadline, [&] { return failure_ || (!stop_ && reached()); });
   if (failure_) return *failure_;
-  if (stop_) return stopped();
-  return done ? Status() : ravnest::deadline("the weights contain ", updates_contained_, " updates of ", updates);
+  if (ended) return {};
+  return ravnest::deadline(stop_ ? std::string("the run is being ended") : what());
 }
 
 void Driver::finish(std::string task) {

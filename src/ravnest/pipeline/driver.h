@@ -76,7 +76,8 @@ class Driver {
   Status catch_up(std::uint64_t updates, TimePoint deadline);
   // Root: the call is over when all that was offered is; every stage then does what `task` says.
   void finish(std::string task = {});
-  // Ends the run everywhere. `reason` reads on after the node's name: "was interrupted".
+  // Ends the run everywhere. `reason` reads on after the node's name: "was interrupted". Whoever waits gets what the
+  // run ends with, once all stages agree on it.
   void stop(std::string reason);
 
   // As of the last work that was done.
@@ -108,7 +109,8 @@ class Driver {
   std::vector<std::string> missing() const;
   Status end_alike();
   std::string sentence(const wire::Failed& failed) const;
-  Status stopped() const;
+  Status wait_for(std::unique_lock<std::mutex>& lock, TimePoint deadline, const std::function<bool()>& reached,
+                  const std::function<std::string()>& what);
 
   const DriverOptions options_;
   transport::Endpoint& endpoint_;

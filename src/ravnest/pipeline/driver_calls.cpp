@@ -128,10 +128,4 @@ std::string Driver::sentence(const wire::Failed& failed) const {
   return text(node, " (stage ", failed.stage, ") ", failed.reason);
 }
 
-// With the mutex held, after `stop`: what the run is going to end with, if nothing comes before.
-Status Driver::stopped() const {
-  return cancelled(
-      sentence({.stage = static_cast<std::uint32_t>(options_.stage.index), .lost = false, .reason = *stop_}));
-}
-
 }  // namespace ravnest::pipeline
