@@ -174,18 +174,6 @@ ir::Signature signature(const PyNode& own, bool train) {
   return train ? info.train_call : info.eval_call;
 }
 
-std::string summary(const PyNode& own, double seconds, std::uint64_t samples, std::uint64_t epochs,
-                    const std::string& schedule) {
-  metrics::RunSummary run;
-  run.seconds = seconds;
-  run.samples = samples;
-  run.epochs = epochs;
-  run.accuracy = own.node->record().accuracy();
-  run.schedule = schedule;
-  run.nodes = own.node->summaries();
-  return metrics::summary_text(run);
-}
-
 }  // namespace
 
 void bind_node(py::module_& module) {
@@ -260,9 +248,10 @@ void bind_node(py::module_& module) {
       .def("outputs", &outputs_of)
       .def("accuracy", [](const PyNode& own) { return own.node->record().accuracy(); })
       .def("samples_trained", [](const PyNode& own) { return own.node->record().samples_trained(); })
-      .def("last_loss", [](const PyNode& own) { return own.node->record().last_loss(); })
       .def("bytes_sent", [](const PyNode& own) { return own.node->summary().bytes_sent; })
-      .def("summary", &summary);
+      .def("summary", [](const PyNode& own, double seconds, std::uint64_t samples, std::uint64_t epochs) {
+        return metrics::summary_text(own.node->run_summary(seconds, samples, epochs));
+      });
 }
 
 }  // namespace ravnest::python

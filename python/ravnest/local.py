@@ -1,13 +1,14 @@
 """A cluster whose stages are threads of this process: a model cut into stages and trained as a pipeline."""
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 from ._core import Cluster as _Cluster
 from .graph import Graph, Stage
+from .judge import correct_of
+from .labels import split
 from .seed import current_seed
 
 _PATIENCE_S = 24 * 3600.0
@@ -121,7 +122,7 @@ class LocalCluster:
         parts = min(self._microbatches, samples) if kind == "train" else 1
         cut = [[tensor] if parts == 1 else tensor.tensor_split(parts) for tensor in inputs]
         if targets is not None:
-            self._judge.targets[batch] = [targets] if parts == 1 else list(_split(targets, parts))
+            self._judge.targets[batch] = [targets] if parts == 1 else split(targets, parts)
         for part, tensors in enumerate(zip(*cut, strict=True)):
             last = part == parts - 1
             weight = tensors[0].shape[0] / samples
@@ -146,23 +147,4 @@ class _Judge:
             raise TypeError(f"the criterion must give a tensor, not {type(loss).__name__}")
         samples = next((each.shape[0] for each in outputs if each is not None and each.dim() > 0), 1)
         # Counting waits for the device, so only where it is asked for.
-        return loss, samples, 0 if head["kind"] == "train" else _correct(result, targets)
-
-
-def _split(targets, parts):
-    if isinstance(targets, torch.Tensor):
-        return targets.tensor_split(parts)
-    if isinstance(targets, tuple | list):
-        return zip(*(_split(each, parts) for each in targets), strict=True)
-    raise TypeError(f"targets that are cut into microbatches are tensors or tuples of them, not {type(targets)}")
-
-
-def _correct(outputs, targets) -> int:
-    """How many rows of the outputs have their largest value where the target says; 0 where that makes no sense."""
-    if not isinstance(outputs, torch.Tensor) or not isinstance(targets, torch.Tensor) or outputs.dim() < 2:
-        return 0
-    if targets.shape == outputs.shape:
-        targets = targets.argmax(-1)
-    if targets.shape != outputs.shape[:-1] or math.prod(targets.shape) == 0:
-        return 0
-    return int((outputs.argmax(-1) == targets).sum())
+        return loss, samples, 0 if head["kind"] == "train" else correct_of(result, targets)[0]

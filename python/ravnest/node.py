@@ -94,6 +94,7 @@ class Node:
         self._scheduler_made = (lr_scheduler, dict(lr_scheduler_params or {}), lr_step_on_epoch_change)
         self._batch_size = None
         self._index = self._sweeps = self._sweep_index = 0
+        self._sweep = None  # whether the present one is a validation
         self._call = None
         self._equipped = self._served = False
         self._run = uuid.uuid4().hex[:12]
@@ -106,12 +107,12 @@ class Node:
                     self.name, place[0], os.fspath(trained), str(self.device), insecure, _core.__version__, own_stage
                 )
             self._make(optimizer, dict(optimizer_params or {}))
-        except Error:
-            raise  # the core has told the others
         except Exception as error:
+            told = isinstance(error, Error) and self._core is None  # by the core itself
             if self._core is not None:
                 self._core.close()
-            _core.withdraw(*place, insecure, reason_of(error))
+            if not told:
+                _core.withdraw(*place, insecure, reason_of(error))
             raise
 
     def _make(self, optimizer, options):
@@ -176,8 +177,9 @@ class Node:
     def no_grad_forward_compute(self, tensors=None, output_type: str | None = None, **kwargs):
         """Run a batch through the model in eval mode.
 
-        `output_type` "val_accuracy" or "accuracy" counts it in the present sweep, against `test_labels`; "prediction"
-        returns the model's outputs.
+        `output_type` "val_accuracy" or "accuracy" counts it in the present sweep, against `test_labels`: the sweep ends
+        when something else is done, and of "val_accuracy" leaves a line in val_accuracies.txt. "prediction" returns
+        the model's outputs.
         """
         if not self.is_root:
             return None
@@ -186,13 +188,14 @@ class Node:
             return self._predict(tensors, kwargs)
         if output_type not in ("val_accuracy", "accuracy"):
             raise ValueError(f"output_type is 'val_accuracy', 'accuracy' or 'prediction', not {output_type!r}")
-        self._feed_validation(tensors, kwargs, 0)
+        self._feed_validation(tensors, kwargs, 0, output_type == "val_accuracy")
         return None
 
     def wait_for_backwards(self) -> None:
         """Wait until all batches are trained on everywhere: the end of an epoch."""
         if not self.is_root or self._call is None:
             return
+        self._end_sweep()
         self._core.drain()
         self._end_epoch()
 
@@ -289,6 +292,7 @@ class Node:
             self._call = "direct"
 
     def _leave_call(self, save):
+        self._end_sweep()
         self._core.finish(save, self._run, self.epoch, False)
         self._call = None
 
@@ -347,17 +351,22 @@ class Node:
         if not self.is_root:
             return
         self._direct_call()
+        self._end_sweep()
         digest, self.label_digest = self.label_digest, 0
         self._core.feed("train", self._flat(True, tensors, kwargs), self.epoch, self._index, digest)
         self._index += 1
         self.n_forwards += 1
 
-    def _feed_validation(self, tensors, kwargs, digest):
+    def _feed_validation(self, tensors, kwargs, digest, validation):
+        self._sweep = validation
         self._core.feed("validate", self._flat(False, tensors, kwargs), self._sweeps, self._sweep_index, digest)
         self._sweep_index += 1
 
-    def _end_sweep(self, validation: bool):
-        self._core.end_sweep(validation)
+    def _end_sweep(self):
+        if self._sweep is None:
+            return
+        self._core.end_sweep(self._sweep)
+        self._sweep = None
         self._sweeps += 1
         self._sweep_index = 0
 
@@ -367,6 +376,7 @@ class Node:
             self._index = 0
 
     def _predict(self, tensors, kwargs):
+        self._end_sweep()
         self._core.feed("predict", self._flat(False, tensors, kwargs), 0, 0, 0)
         self._core.drain()
         (outputs,) = self._core.outputs()

@@ -99,11 +99,10 @@ class Trainer:
             self._validate()
         node._core.drain()
         node._core.end_training()
-        self._trained = (time.monotonic() - start, node._core.samples_trained() - samples_before)
+        seconds, samples = time.monotonic() - start, node._core.samples_trained() - samples_before
         node._leave_call(self.save)
         if node._progress:
-            seconds, samples = self._trained
-            print(node._core.summary(seconds, samples, self.epochs, node.schedule), file=sys.stderr)
+            print(node._core.summary(seconds, samples, self.epochs), file=sys.stderr)
 
     @_as_call
     def evaluate(self) -> float | None:
@@ -137,8 +136,8 @@ class Trainer:
         if self.val_loader is None:
             raise ValueError("there is nothing to evaluate on: give Trainer val_loader=")
         for item in items_of(self.val_loader, self.node.seed, self.node._sweeps, self.batch_size):
-            self.node._feed_validation(*self._inputs(item), digest_of(label_part(item)))
-        self.node._end_sweep(validation)
+            self.node._feed_validation(*self._inputs(item), digest_of(label_part(item)), validation)
+        self.node._end_sweep()
 
     def _inputs(self, item):
         """(tensors, keywords) of the model, from an item of a loader."""

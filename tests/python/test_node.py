@@ -277,6 +277,22 @@ def test_a_training_loop_of_ones_own(cluster):
     assert all(torch.equal(fused[name], tensor) for name, tensor in model.state_dict().items())
 
 
+def test_a_loop_of_ones_own_validates(cluster):
+    class Validates(Own):
+        def train(self):
+            for _ in range(2):
+                for x, _ in self.train_loader:
+                    self.node.forward_compute(x)
+                for x, _ in self.val_loader:
+                    self.node.no_grad_forward_compute(x, output_type="val_accuracy")
+                self.node.wait_for_backwards()
+            for x, _ in self.val_loader:
+                self.node.no_grad_forward_compute(x, output_type="accuracy")
+
+    cluster.run(script(trainer=Validates, epochs=2))
+    assert cluster.accuracies() == [round(accuracy, 2) for accuracy in plain(epochs=2)[1]]
+
+
 def test_a_script_without_a_trainer(cluster):
     def play(make):
         train, _ = loaders(shuffle=False)

@@ -99,6 +99,17 @@ def test_an_optimizer_that_raises(cluster):
     assert "out of steps" in reason
 
 
+def test_an_optimizer_that_can_not_be_made(cluster):
+    def negative(name):
+        return {"optimizer_params": {"lr": -1.0}} if name == "node_1" else {}
+
+    _, errors = cluster.run_to_the_end(play_with(), negative)
+    assert isinstance(errors["node_1"], ValueError)
+    assert str(errors["node_0"]) == str(errors["node_2"])
+    assert str(errors["node_0"]).startswith("node_1 (stage 1) failed: its script raised\nTraceback")
+    assert "learning rate" in str(errors["node_0"])
+
+
 def test_a_scheduler_that_raises(cluster):
     def broken(optimizer):
         return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 - epoch))

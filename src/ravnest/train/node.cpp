@@ -85,8 +85,7 @@ void Node::equip(Equipment equipment) {
   pipeline::DriverOptions driver;
   driver.stage = place_;
   driver.stage.schedule = equipment_.schedule;
-  driver.stage.window =
-      equipment_.window > 0 ? equipment_.window : plan_.clusters[static_cast<std::size_t>(cluster_)].window;
+  driver.stage.window = window();
   driver.nodes = nodes_;
   driver.log = options_.log;
   driver.on_over = [this](const std::string& task) { return account_of(task); };
@@ -98,6 +97,10 @@ void Node::equip(Equipment equipment) {
     driver.on_accounts = [this](const std::vector<std::string>& accounts) { return closing_of(accounts); };
   }
   driver_ = std::make_unique<pipeline::Driver>(std::move(driver), *endpoint_, *worker_);
+}
+
+int Node::window() const {
+  return equipment_.window > 0 ? equipment_.window : plan_.clusters[static_cast<std::size_t>(cluster_)].window;
 }
 
 // -- what all agree on
@@ -163,6 +166,20 @@ metrics::NodeSummary Node::summary() const {
     summary.round_trip_s = std::max(summary.round_trip_s, peer->round_trip_s);
   }
   return summary;
+}
+
+metrics::RunSummary Node::run_summary(double seconds, std::uint64_t samples, std::uint64_t epochs) const {
+  metrics::RunSummary run;
+  run.seconds = seconds;
+  run.samples = samples;
+  run.epochs = epochs;
+  if (!summaries_.empty() && epochs > 0) run.updates_per_epoch = summaries_.front().updates / epochs;
+  run.accuracy = record_->accuracy();
+  run.schedule = std::string(pipeline::name(equipment_.schedule));
+  run.window = window();
+  if (equipment_.codec != wire::Codec()) run.compression = wire::to_string(equipment_.codec);
+  run.nodes = summaries_;
+  return run;
 }
 
 Status Node::save() {

@@ -2,9 +2,9 @@
 //
 //   auto node = Node::open({.name = "node_1"});
 //   node->equip({.optimizer = ..., .criterion = ...});
-//   node->begin({.call = "train"});
-//   node->serve(poll);                            // all but the root: until the root's call is closed
-//   node->feed(batch, poll); ... node->finish({.save = true}, poll);   // the root
+//   node->begin("train");
+//   node->serve(poll);                                                   // all but the root: until its call is closed
+//   node->feed(batch, poll); ... node->finish({.save = true}, false, poll);   // the root
 //
 // A call computes on a thread of the node's own. What waits does so in short steps and asks `poll` in between: where
 // that fails, so does the wait, and the caller decides whether the run is to be stopped. Functions are for one thread,
@@ -102,7 +102,6 @@ class Node {
   std::string_view role() const { return plan::role(stage_, stages()); }
   const std::string& name_of(int stage) const { return nodes_[static_cast<std::size_t>(stage)]; }
   const graph::Engine& engine() const { return engine_; }
-  const pipeline::StageOptions& place() const { return place_; }
 
   // Once, before the first call.
   void equip(Equipment equipment);
@@ -133,14 +132,15 @@ class Node {
   RunRecord& record() { return *record_; }
   // How this node was in the last call, or is in this one; bytes are those of all calls.
   metrics::NodeSummary summary() const;
-  // Root, after `finish`: how each node was in the call.
-  const std::vector<metrics::NodeSummary>& summaries() const { return summaries_; }
+  // Root, after `finish`: what the call came to, of a training that took so long.
+  metrics::RunSummary run_summary(double seconds, std::uint64_t samples, std::uint64_t epochs) const;
 
  private:
   Node(NodeOptions options, plan::Plan plan, graph::Engine engine);
 
   static void tell_others(transport::tcp::Options network, const plan::Plan& plan, int cluster, int stage,
                           const std::string& reason);
+  int window() const;
   Status until(const std::function<Status(TimePoint)>& attempt, const Poll& poll);
   void say_for_whom();
   void look_for_strangers();

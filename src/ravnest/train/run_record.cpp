@@ -76,8 +76,7 @@ Status RunRecord::take_in(const Expected& expected, wire::Report& report) {
     options_.progress->on_loss(offer.epoch - first_epoch_ + 1, offer.index + 1, expected.samples, report.loss,
                                SystemClock().now());
   if (!offer.update) return {};
-  last_loss_ = std::exchange(window_loss_, 0);
-  return append(losses_, options_.loss_file, last_loss_, kLossDecimals);
+  return append(losses_, options_.loss_file, std::exchange(window_loss_, 0), kLossDecimals);
 }
 
 Status RunRecord::end_sweep(Sweep sweep) {
@@ -99,11 +98,6 @@ std::optional<double> RunRecord::accuracy() const {
 std::uint64_t RunRecord::samples_trained() const {
   const std::lock_guard lock(mutex_);
   return samples_trained_;
-}
-
-double RunRecord::last_loss() const {
-  const std::lock_guard lock(mutex_);
-  return last_loss_;
 }
 
 std::vector<std::vector<wire::Tensor>> RunRecord::take_outputs() {

@@ -58,7 +58,6 @@ class RunRecord {
   // Of the last sweep, in percent; none before the first one, or where nothing could be counted in it.
   std::optional<double> accuracy() const;
   std::uint64_t samples_trained() const;
-  double last_loss() const;  // of an update
   // Those of predictions since they were last taken, by pass.
   std::vector<std::vector<wire::Tensor>> take_outputs();
 
@@ -78,7 +77,6 @@ class RunRecord {
   std::optional<metrics::RecordFile> losses_;
   std::optional<metrics::RecordFile> accuracies_;
   double window_loss_ = 0;  // since the last update
-  double last_loss_ = 0;
   std::uint64_t first_epoch_ = 0;
   std::uint64_t samples_trained_ = 0;
   std::uint64_t correct_ = 0;  // of the sweep

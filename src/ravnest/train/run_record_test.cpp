@@ -39,7 +39,6 @@ TEST_F(Record, ALossPerUpdateIsTheSumOfItsWindow) {
   for (const double loss : {1.0, 2.0, 3.0, 4.5}) ASSERT_TRUE(record_.on_report({.loss = loss, .outputs = {}}).ok());
   EXPECT_EQ(losses(), "3.0000\n7.5000\n");
   EXPECT_EQ(record_.samples_trained(), 40);
-  EXPECT_EQ(record_.last_loss(), 7.5);
 }
 
 TEST_F(Record, PartsOfABatchCountByTheirWeight) {

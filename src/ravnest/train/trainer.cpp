@@ -62,7 +62,8 @@ Result<TrainOutcome> Trainer::lead(const Poll& poll) {
   if (run_.empty()) run_ = random_id();
   const auto closing = node_->finish({config_.save, run_, epoch_}, /*more=*/false, poll);
   if (!closing.ok()) return closing.status();
-  outcome.summary = summary(outcome.seconds, outcome.samples);
+  outcome.summary = metrics::summary_text(
+      node_->run_summary(outcome.seconds, outcome.samples, static_cast<std::uint64_t>(config_.epochs)));
   return outcome;
 }
 
@@ -127,20 +128,6 @@ Result<std::optional<double>> Trainer::evaluate(const Poll& poll) {
   }();
   if (!closing.ok()) return end_run(*node_, closing.status());
   return closing->accuracy;
-}
-
-std::string Trainer::summary(double seconds, std::uint64_t samples) const {
-  const auto updates = training_->batches.per_epoch() / config_.update_frequency;
-  metrics::RunSummary run;
-  run.seconds = seconds;
-  run.samples = samples;
-  run.epochs = static_cast<std::uint64_t>(config_.epochs);
-  run.updates_per_epoch = static_cast<std::uint64_t>(updates);
-  run.accuracy = node_->record().accuracy();
-  run.schedule = config_.schedule;
-  if (config_.compression != wire::Codec()) run.compression = wire::to_string(config_.compression);
-  run.nodes = node_->summaries();
-  return metrics::summary_text(run);
 }
 
 }  // namespace ravnest::train

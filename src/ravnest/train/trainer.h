@@ -60,7 +60,6 @@ class Trainer {
   Status validate(const Poll& poll);
   Result<TrainOutcome> lead(const Poll& poll);
   Result<Closing> serve(const std::string& call, const Poll& poll);
-  std::string summary(double seconds, std::uint64_t samples) const;
 
   Node* node_;
   TrainConfig config_;
