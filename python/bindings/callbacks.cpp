@@ -17,6 +17,7 @@ const char* name_of(wire::PassKind kind) {
     case wire::PassKind::kTrain: return "train";
     case wire::PassKind::kValidate: return "validate";
     case wire::PassKind::kPredict: return "predict";
+    case wire::PassKind::kAverage: return "average";
   }
   return "";
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <future>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "ravnest/transport/testing.h"
@@ -320,6 +321,33 @@ TEST_P(Conformance, AnInterruptEndsOneReceive) {
   auto waiting = std::async(std::launch::async, [&] { return a->receive(patiently()).status().code(); });
   a->interrupt();
   EXPECT_EQ(waiting.get(), Code::kUnavailable);
+}
+
+TEST_P(Conformance, WhatIsSaidOfAveragingIsReceivedApart) {
+  const auto a = open("a", {"b"});
+  auto b = open("b", {"a"});
+  ASSERT_TRUE(a->send("b", numbered(1), Priority::kNormal).ok());
+  ASSERT_TRUE(a->send("b", wire::Averaging{.round = 2}, Priority::kUrgent).ok());
+  ASSERT_TRUE(a->send("b", wire::RingChunk{.round = 3, .tensor = {}}, Priority::kBulk).ok());
+  std::set<std::uint64_t> rounds;
+  for (int i = 0; i < 2; ++i) {
+    const auto event = next_message(*b, patiently(), Channel::kAveraging);
+    ASSERT_TRUE(event.ok()) << event.status();
+    const auto& message = std::get<wire::Message>(event->what);
+    const auto* chunk = std::get_if<wire::RingChunk>(&message);
+    rounds.insert(chunk != nullptr ? chunk->round : std::get<wire::Averaging>(message).round);
+  }
+  EXPECT_EQ(rounds, (std::set<std::uint64_t>{2, 3}));
+  const auto training = next_message(*b);
+  ASSERT_TRUE(training.ok()) << training.status();
+  EXPECT_EQ(number_of(std::get<wire::Message>(training->what)), 1);
+
+  b->interrupt(Channel::kAveraging);
+  EXPECT_EQ(b->receive(TimePoint()).status().code(), Code::kDeadline);
+  EXPECT_EQ(b->receive(patiently(), Channel::kAveraging).status().code(), Code::kUnavailable);
+  b.reset();
+  EXPECT_TRUE(next_state(*a, "b", PeerState::kLost).ok());
+  EXPECT_TRUE(next_state(*a, "b", PeerState::kLost, patiently(), Channel::kAveraging).ok());
 }
 
 TEST_P(Conformance, ThreePeersTalkAllToAll) {

@@ -9,6 +9,8 @@
 // - Peers may start in any order. An endpoint connects, and connects again, by itself for as long as it lives.
 // - Memory is bounded: a peer that does not take its messages makes `send` say that there is no room.
 // - Whether a peer is alive is judged by what was seen of it (liveness.h); there is no timeout to set.
+// - What is said of averaging between clusters is received apart from all else, so that it moves on while the training
+//   computes. Each channel has one thread that receives.
 // All functions are safe from any thread; a Completion may call them too.
 #pragma once
 
@@ -43,6 +45,14 @@ enum class PeerState : std::uint8_t {
 std::string_view name(PeerState state);
 inline std::ostream& operator<<(std::ostream& out, PeerState state) { return out << name(state); }
 
+enum class Channel : std::uint8_t {
+  kTraining = 0,
+  kAveraging = 1,  // RingChunk, Averaging
+};
+inline constexpr std::size_t kChannels = 2;
+Channel channel_of(const wire::Message& message);
+
+// Told on every channel, in its place between the peer's messages there.
 struct PeerChange {
   PeerState state = PeerState::kWaiting;
   std::string reason;  // a sentence; empty for kUp
@@ -91,11 +101,11 @@ class Endpoint {
 
   // The next message or change of a peer. kDeadline where there is none until then, kCancelled after `close`,
   // kUnavailable where it was interrupted.
-  virtual Result<Event> receive(TimePoint deadline) = 0;
+  virtual Result<Event> receive(TimePoint deadline, Channel channel = Channel::kTraining) = 0;
 
   // One `receive`, the one that waits or the next that would, ends with kUnavailable. For whoever has something else to
   // tell the thread that receives.
-  virtual void interrupt() = 0;
+  virtual void interrupt(Channel channel = Channel::kTraining) = 0;
 
   // kNotFound for a name that is not a peer.
   virtual Result<PeerStatistics> statistics(const std::string& peer) const = 0;

@@ -17,6 +17,12 @@ std::string_view name(PeerState state) {
   return "unknown";
 }
 
+Channel channel_of(const wire::Message& message) {
+  const bool averages =
+      std::holds_alternative<wire::RingChunk>(message) || std::holds_alternative<wire::Averaging>(message);
+  return averages ? Channel::kAveraging : Channel::kTraining;
+}
+
 Switchboard::Switchboard(SwitchboardOptions options, const Clock& clock, Wake wake)
     : options_(std::move(options)), clock_(clock), wake_(std::move(wake)), pool_(3 * options_.session.window_bytes) {
   for (const std::string& peer : options_.peers) peers_[peer].session = new_session(options_.new_session_id());
@@ -72,19 +78,20 @@ Status Switchboard::send(const std::string& peer_name, wire::Message message, Pr
   return {};
 }
 
-Result<Event> Switchboard::receive(TimePoint deadline) {
+Result<Event> Switchboard::receive(TimePoint deadline, Channel channel) {
   Event event;
   bool report = false;
   {
     std::unique_lock lock(mutex_);
-    while (!shut_ && events_.empty()) {
-      if (std::exchange(interrupted_, false)) return unavailable("interrupted");
+    Inbox& own = inbox(channel);
+    while (!shut_ && own.events.empty()) {
+      if (std::exchange(own.interrupted, false)) return unavailable("interrupted");
       if (clock_.now() >= deadline) return ravnest::deadline("nothing came");
-      arrived_.wait_until(lock, deadline);
+      own.arrived.wait_until(lock, deadline);
     }
     if (shut_) return *shut_;
-    Queued queued = std::move(events_.front());
-    events_.pop_front();
+    Queued queued = std::move(own.events.front());
+    own.events.pop_front();
     Peer& peer = *find(queued.peer);
     if (queued.weight > 0 && queued.serial == peer.serial) {
       const TimePoint before = peer.session->next_deadline();
@@ -97,12 +104,12 @@ Result<Event> Switchboard::receive(TimePoint deadline) {
   return event;
 }
 
-void Switchboard::interrupt() {
+void Switchboard::interrupt(Channel channel) {
   {
     const std::lock_guard lock(mutex_);
-    interrupted_ = true;
+    inbox(channel).interrupted = true;
   }
-  arrived_.notify_one();
+  inbox(channel).arrived.notify_one();
 }
 
 Result<PeerStatistics> Switchboard::statistics(const std::string& peer_name) const {
@@ -147,8 +154,10 @@ void Switchboard::shut(const Status& status) {
       peer.session->abandon(status);
       collect(name, peer);
     }
-    events_.clear();
-    notify_arrived_ = true;
+    for (Inbox& each : inboxes_) {
+      each.events.clear();
+      each.notify = true;
+    }
     notify_progressed_ = true;
   }
   settle();
@@ -177,25 +186,31 @@ void Switchboard::change(const std::string& name, Peer& peer, PeerState state, s
 
 void Switchboard::announce(const std::string& name, const Peer& peer) {
   if (shut_) return;
+  for (Inbox& each : inboxes_) announce(each, name, peer);
+}
+
+void Switchboard::announce(Inbox& inbox, const std::string& name, const Peer& peer) {
   // An application that does not look sees the last of several changes; only a loss must not be missed, and of several
   // in a row the last. So peers that come and go can not fill the queue.
   const auto is_loss = [](PeerState state) { return state == PeerState::kLost || state == PeerState::kLeft; };
-  for (std::size_t i = events_.size(); i-- > 0;) {
-    const auto* earlier = std::get_if<PeerChange>(&events_[i].what);
+  std::deque<Queued>& events = inbox.events;
+  for (std::size_t i = events.size(); i-- > 0;) {
+    const auto* earlier = std::get_if<PeerChange>(&events[i].what);
     if (earlier == nullptr) break;
-    if (events_[i].peer != name) continue;
+    if (events[i].peer != name) continue;
     if (is_loss(earlier->state) && !is_loss(peer.state)) break;
-    events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(i));
+    events.erase(events.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  events_.push_back({name, peer.serial, 0, 0, PeerChange{peer.state, peer.reason}});
-  notify_arrived_ = true;
+  events.push_back({name, peer.serial, 0, 0, PeerChange{peer.state, peer.reason}});
+  inbox.notify = true;
 }
 
 void Switchboard::collect(const std::string& name, Peer& peer) {
   for (Arrived& arrived : peer.session->take_arrived()) {
     if (shut_) continue;
-    events_.push_back({name, peer.serial, arrived.lane, arrived.weight, std::move(arrived.message)});
-    notify_arrived_ = true;
+    Inbox& to = inbox(channel_of(arrived.message));
+    to.events.push_back({name, peer.serial, arrived.lane, arrived.weight, std::move(arrived.message)});
+    to.notify = true;
   }
   auto finished = peer.session->take_finished();
   std::ranges::move(finished, std::back_inserter(finished_));
@@ -358,13 +373,16 @@ TimePoint Switchboard::next_deadline(const std::string& peer) const {
 
 void Switchboard::settle() {
   std::unique_lock lock(mutex_);
-  const bool arrived = std::exchange(notify_arrived_, false);
+  std::array<bool, kChannels> arrived{};
+  for (std::size_t i = 0; i < kChannels; ++i) arrived[i] = std::exchange(inboxes_[i].notify, false);
   const bool progressed = std::exchange(notify_progressed_, false);
   const bool settles = !finished_.empty() && !settling_;  // whoever is at it goes on until nothing is left
   if (settles) settling_ = std::this_thread::get_id();
   lock.unlock();
   // Without the lock, since those who are woken want it first.
-  if (arrived) arrived_.notify_all();
+  for (std::size_t i = 0; i < kChannels; ++i) {
+    if (arrived[i]) inboxes_[i].arrived.notify_all();
+  }
   if (progressed) progressed_.notify_all();
   if (!settles) return;
   lock.lock();

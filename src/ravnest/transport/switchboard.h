@@ -6,6 +6,7 @@
 // calls after it has told the switchboard something and holds no lock that they could want.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -47,8 +48,8 @@ class Switchboard {
   // -- for the application, as in endpoint.h
   const std::string& name() const { return options_.name; }
   Status send(const std::string& peer, wire::Message message, Priority priority, Completion done, TimePoint deadline);
-  Result<Event> receive(TimePoint deadline);
-  void interrupt();
+  Result<Event> receive(TimePoint deadline, Channel channel);
+  void interrupt(Channel channel);
   Result<PeerStatistics> statistics(const std::string& peer) const;
   // No more messages are taken from here on.
   void stop_sending();
@@ -109,6 +110,15 @@ class Switchboard {
     std::variant<wire::Message, PeerChange> what;
   };
 
+  // What one channel's thread receives.
+  struct Inbox {
+    std::deque<Queued> events;
+    std::condition_variable arrived;
+    bool notify = false;  // by the next `settle`
+    bool interrupted = false;
+  };
+
+  Inbox& inbox(Channel channel) { return inboxes_[static_cast<std::size_t>(channel)]; }
   Peer* find(const std::string& peer);
   const Peer* find(const std::string& peer) const;
   std::unique_ptr<Session> new_session(std::uint64_t id);
@@ -116,6 +126,7 @@ class Switchboard {
   void collect(const std::string& name, Peer& peer);
   void change(const std::string& name, Peer& peer, PeerState state, std::string reason);
   void announce(const std::string& name, const Peer& peer);
+  void announce(Inbox& inbox, const std::string& name, const Peer& peer);
   // Ends the session and begins another one, under the number `id`.
   void begin_anew(const std::string& name, Peer& peer, std::uint64_t id, const Status& why);
   void end(const std::string& name, PeerState state, std::string_view reason);
@@ -126,16 +137,13 @@ class Switchboard {
   const Wake wake_;
   BufferPool pool_;
   mutable std::mutex mutex_;
-  std::condition_variable arrived_;
   std::condition_variable progressed_;  // room in a queue, or something acknowledged
-  bool notify_arrived_ = false;         // by the next `settle`
-  bool notify_progressed_ = false;
+  bool notify_progressed_ = false;      // by the next `settle`
   std::map<std::string, Peer, std::less<>> peers_;
-  std::deque<Queued> events_;
+  std::array<Inbox, kChannels> inboxes_;
   std::vector<Finished> finished_;
   std::optional<std::thread::id> settling_;
   std::condition_variable settled_;
-  bool interrupted_ = false;
   bool sending_ = true;
   std::optional<Status> shut_;
 };

@@ -52,18 +52,19 @@ inline bool is_intact(const wire::Message& message) {
 }
 
 // The next message, whatever happens to peers meanwhile.
-inline Result<Event> next_message(Endpoint& endpoint, TimePoint deadline = patiently()) {
+inline Result<Event> next_message(Endpoint& endpoint, TimePoint deadline = patiently(),
+                                  Channel channel = Channel::kTraining) {
   for (;;) {
-    auto event = endpoint.receive(deadline);
+    auto event = endpoint.receive(deadline, channel);
     if (!event.ok() || std::holds_alternative<wire::Message>(event->what)) return event;
   }
 }
 
 // The next change of a peer to that state; messages in between are dropped.
 inline Result<PeerChange> next_state(Endpoint& endpoint, const std::string& peer, PeerState state,
-                                     TimePoint deadline = patiently()) {
+                                     TimePoint deadline = patiently(), Channel channel = Channel::kTraining) {
   for (;;) {
-    auto event = endpoint.receive(deadline);
+    auto event = endpoint.receive(deadline, channel);
     if (!event.ok()) return event.status();
     const auto* change = std::get_if<PeerChange>(&event->what);
     if (change != nullptr && event->peer == peer && change->state == state) return *change;

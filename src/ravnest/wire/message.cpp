@@ -115,6 +115,7 @@ void fields(auto& f, PassHead& head) {
   f(head.epoch);
   f(head.index);
   f(head.digest);
+  f(head.round);
 }
 
 void fields(auto& f, Forward& forward) {
@@ -131,24 +132,34 @@ void fields(auto& f, Backward& backward) {
 }
 
 void fields(auto& f, RingChunk& chunk) {
-  f(chunk.ring);
   f(chunk.round);
-  f(chunk.step);
+  f(chunk.attempt);
+  f(chunk.strand);
+  f(chunk.segment);
   f(chunk.chunk);
-  f(chunk.weight);
+  f(chunk.hop);
   f(chunk.tensor);
 }
 
-void fields(auto& f, WeightsRequest& request) {
-  f(request.request);
-  f(request.names);
+void fields(auto& f, Seat& seat) {
+  f(seat.cluster);
+  f(seat.weight);
 }
 
-void fields(auto& f, WeightsPart& part) {
-  f(part.request);
-  f(part.last);
-  f(part.failure);
-  f(part.tensors);
+void fields(auto& f, Averaging& averaging) {
+  f(averaging.kind);
+  f(averaging.round);
+  f(averaging.attempt);
+  f(averaging.chair);
+  f(averaging.entered);
+  f(averaging.finished);
+  f(averaging.newcomer);
+  f(averaging.complete);
+  f(averaging.weight);
+  f(averaging.missing);
+  f(averaging.seats);
+  f(averaging.last);
+  f(averaging.newcomers);
 }
 
 void fields(auto& f, Control& control) {

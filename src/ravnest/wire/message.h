@@ -46,8 +46,10 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-enum class PassKind : std::uint8_t { kTrain = 0, kValidate = 1, kPredict = 2 };
-constexpr PassKind highest(PassKind) { return PassKind::kPredict; }
+// An averaging pass has no tensors: it makes every stage take part in a round between clusters, and counts as an
+// update.
+enum class PassKind : std::uint8_t { kTrain = 0, kValidate = 1, kPredict = 2, kAverage = 3 };
+constexpr PassKind highest(PassKind) { return PassKind::kAverage; }
 
 // What is known of a pass before it is computed: the root says it, all stages go by it.
 struct PassHead {
@@ -63,6 +65,7 @@ struct PassHead {
   std::uint64_t epoch = 0;    // of the batch; of a validation the number of its sweep
   std::uint64_t index = 0;    // of the batch within the epoch
   std::uint64_t digest = 0;   // of the labels that the root has for the batch; 0: it has none
+  std::uint64_t round = 0;    // between clusters: the weights after its update take part in it; 0: in none
 
   bool operator==(const PassHead&) const = default;
 };
@@ -82,28 +85,55 @@ struct Backward {
   std::vector<EdgeTensor> tensors;
 };
 
-// A part of a ring's round, to the next member.
+// A part of what the members of a strand add up (collective/ring.h), to the next member.
 struct RingChunk {
-  std::uint32_t ring = 0;
   std::uint64_t round = 0;
-  std::uint32_t step = 0;
-  std::uint32_t chunk = 0;
-  double weight = 1;
+  std::uint64_t attempt = 0;
+  std::uint32_t strand = 0;
+  std::uint32_t segment = 0;
+  std::uint32_t chunk = 0;  // of the segment
+  std::uint32_t hop = 0;    // members that it has come from or through
   Tensor tensor;
 };
 
-// Asks for parameters by name; none: for all that the receiver has.
-struct WeightsRequest {
-  std::uint64_t request = 0;
-  std::vector<std::string> names;
+enum class AveragingKind : std::uint8_t {
+  kStand = 0,     // from every root to every other: how its cluster stands
+  kGo = 1,        // from the chair to the roots that take part, and from a root to its stages: an attempt begins
+  kCommit = 2,    // the same way: the attempt's result holds
+  kCall = 3,      // from the chair: enter the round now, somebody needs it
+  kOut = 4,       // from the chair: your weights are not those of the others; come in as a newcomer
+  kComplete = 5,  // from a stage to its root: it has the attempt's result
+  kMissing = 6,   // the same way: the stage of that cluster, which it needs for the attempt, is lost
+};
+constexpr AveragingKind highest(AveragingKind) { return AveragingKind::kMissing; }
+
+// A cluster that takes part in an attempt, and what its parameters weigh in the mean.
+struct Seat {
+  std::uint32_t cluster = 0;
+  double weight = 0;
+
+  bool operator==(const Seat&) const = default;
 };
 
-// One part of the answer; the answer ends with the part that says so, or with a reason why there is none.
-struct WeightsPart {
-  std::uint64_t request = 0;
-  bool last = false;
-  std::string failure;
-  std::vector<NamedTensor> tensors;
+// How clusters agree on their rounds (collective/council.h). What a kind does not need is left as it is here.
+struct Averaging {
+  AveragingKind kind = AveragingKind::kStand;
+  std::uint64_t round = 0;    // kStand: the one to be held next
+  std::uint64_t attempt = 0;  // kStand: the last one that it was told of
+
+  std::uint32_t chair = 0;             // kStand: the cluster that it follows
+  bool entered = false;                // kStand: it takes part in the round
+  bool finished = false;               // kStand: it trains no more, and takes part in every round
+  bool newcomer = false;               // kStand: its weights are not those of the others
+  bool complete = false;               // kStand: it has the attempt's result
+  double weight = 0;                   // kStand
+  std::vector<std::uint32_t> missing;  // kStand: clusters that it can't reach; kMissing: one
+
+  std::vector<Seat> seats;  // kGo, by cluster
+  bool last = false;        // kGo: all are finished
+  bool newcomers = false;   // kGo: some seat's is one
+
+  bool operator==(const Averaging&) const = default;
 };
 
 // Everything small: what a run agrees on, reports and ends with. `body` is up to the kind.
@@ -143,8 +173,7 @@ struct Over {
 };
 
 // The order is the numbering on the wire: new kinds go to the end.
-using Message =
-    std::variant<Forward, Backward, RingChunk, WeightsRequest, WeightsPart, Control, Report, TiedTensors, Failed, Over>;
+using Message = std::variant<Forward, Backward, RingChunk, Control, Report, TiedTensors, Failed, Over, Averaging>;
 
 struct EncodedMessage {
   std::vector<Slice> parts;  // in order; the first is the head

@@ -28,7 +28,8 @@ PassHead sample_head() {
           .updates = 3,
           .epoch = 2,
           .index = 11,
-          .digest = 0x0123456789abcdef};
+          .digest = 0x0123456789abcdef,
+          .round = 12};
 }
 
 Forward sample_forward() {
@@ -41,19 +42,32 @@ Forward sample_forward() {
   return forward;
 }
 
+Averaging sample_averaging() {
+  return {.kind = AveragingKind::kGo,
+          .round = 16,
+          .attempt = 17,
+          .chair = 18,
+          .entered = true,
+          .finished = false,
+          .newcomer = true,
+          .complete = false,
+          .weight = 0.5,
+          .missing = {19, 20},
+          .seats = {{21, 0.25}, {22, 0.75}},
+          .last = true,
+          .newcomers = false};
+}
+
 std::vector<Message> one_of_each() {
-  return {
-      sample_forward(),
-      Backward{9, 2, {{1, false, tensor_of(DType::kBFloat16, {70}, 140)}}},
-      RingChunk{4, 5, 6, 7, 0.25, tensor_of(DType::kFloat32, {16}, 64)},
-      WeightsRequest{11, {"layer.0.weight", "", "ß"}},
-      WeightsPart{
-          12, true, "no such name", {{"w", tensor_of(DType::kFloat16, {3}, 6)}, {"", tensor_of(DType::kInt8, {0}, 0)}}},
-      Control{"stop", std::string("a\0b", 3)},
-      Report{13, 0.5, 64, 60, {tensor_of(DType::kFloat32, {2}, 8)}},
-      TiedTensors{true, 14, 1, {{"head.weight", tensor_of(DType::kFloat32, {2}, 8)}}},
-      Failed{2, true, "was lost"},
-      Over{15, "save"}};
+  return {sample_forward(),
+          Backward{9, 2, {{1, false, tensor_of(DType::kBFloat16, {70}, 140)}}},
+          RingChunk{4, 5, 6, 7, 8, 9, tensor_of(DType::kFloat32, {16}, 64)},
+          Control{"stop", std::string("a\0b", 3)},
+          Report{13, 0.5, 64, 60, {tensor_of(DType::kFloat32, {2}, 8)}},
+          TiedTensors{true, 14, 1, {{"head.weight", tensor_of(DType::kFloat32, {2}, 8)}}},
+          Failed{2, true, "was lost"},
+          Over{15, "save"},
+          sample_averaging()};
 }
 
 Result<Message> round_trip(const Message& message) {
@@ -87,53 +101,45 @@ TEST(Message, EveryKindComesBackAsItWas) {
   const auto chunk = round_trip(one_of_each()[2]);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
   const auto& c = std::get<RingChunk>(*chunk);
-  EXPECT_EQ(std::tuple(c.ring, c.round, c.step, c.chunk, c.weight), std::tuple(4u, 5u, 6u, 7u, 0.25));
+  EXPECT_EQ(std::tuple(c.round, c.attempt, c.strand, c.segment, c.chunk, c.hop), std::tuple(4u, 5u, 6u, 7u, 8u, 9u));
   EXPECT_TRUE(same(c.tensor, tensor_of(DType::kFloat32, {16}, 64)));
 
-  const auto request = round_trip(one_of_each()[3]);
-  ASSERT_TRUE(request.ok()) << request.status();
-  EXPECT_EQ(std::get<WeightsRequest>(*request).request, 11);
-  EXPECT_EQ(std::get<WeightsRequest>(*request).names, (std::vector<std::string>{"layer.0.weight", "", "ß"}));
-
-  const auto part = round_trip(one_of_each()[4]);
-  ASSERT_TRUE(part.ok()) << part.status();
-  const auto& p = std::get<WeightsPart>(*part);
-  EXPECT_EQ(std::tuple(p.request, p.last, p.failure), std::tuple(12u, true, "no such name"));
-  EXPECT_EQ(p.tensors.at(0).name, "w");
-  EXPECT_TRUE(same(p.tensors.at(0).tensor, tensor_of(DType::kFloat16, {3}, 6)));
-
-  const auto control = round_trip(one_of_each()[5]);
+  const auto control = round_trip(one_of_each()[3]);
   ASSERT_TRUE(control.ok()) << control.status();
   EXPECT_EQ(std::get<Control>(*control).kind, "stop");
   EXPECT_EQ(std::get<Control>(*control).body, std::string("a\0b", 3));
 
-  const auto report = round_trip(one_of_each()[6]);
+  const auto report = round_trip(one_of_each()[4]);
   ASSERT_TRUE(report.ok()) << report.status();
   const auto& r = std::get<Report>(*report);
   EXPECT_EQ(std::tuple(r.pass, r.loss, r.samples, r.correct), std::tuple(13u, 0.5, 64u, 60u));
   EXPECT_TRUE(same(r.outputs.at(0), tensor_of(DType::kFloat32, {2}, 8)));
 
-  const auto tied = round_trip(one_of_each()[7]);
+  const auto tied = round_trip(one_of_each()[5]);
   ASSERT_TRUE(tied.ok()) << tied.status();
   const auto& t = std::get<TiedTensors>(*tied);
   EXPECT_EQ(std::tuple(t.gradients, t.number, t.stage), std::tuple(true, 14u, 1u));
   EXPECT_EQ(t.tensors.at(0).name, "head.weight");
 
-  const auto failed = round_trip(one_of_each()[8]);
+  const auto failed = round_trip(one_of_each()[6]);
   ASSERT_TRUE(failed.ok()) << failed.status();
   const auto& f = std::get<Failed>(*failed);
   EXPECT_EQ(std::tuple(f.stage, f.lost, f.reason), std::tuple(2u, true, "was lost"));
 
-  const auto over = round_trip(one_of_each()[9]);
+  const auto over = round_trip(one_of_each()[7]);
   ASSERT_TRUE(over.ok()) << over.status();
   EXPECT_EQ(std::get<Over>(*over).passes, 15);
+
+  const auto averaging = round_trip(one_of_each()[8]);
+  ASSERT_TRUE(averaging.ok()) << averaging.status();
+  EXPECT_EQ(std::get<Averaging>(*averaging), sample_averaging());
 }
 
 TEST(Message, ATensorOfAnyTypeComesBack) {
   for (int number = 0; number <= static_cast<int>(DType::kUInt64); ++number) {
     const auto dtype = static_cast<DType>(number);
     const Tensor tensor = tensor_of(dtype, {3}, 3 * ir::item_size(dtype));
-    const auto back = round_trip(RingChunk{0, 0, 0, 0, 1, tensor});
+    const auto back = round_trip(RingChunk{0, 0, 0, 0, 0, 0, tensor});
     ASSERT_TRUE(back.ok()) << ir::dtype_name(dtype) << ": " << back.status();
     EXPECT_TRUE(same(std::get<RingChunk>(*back).tensor, tensor));
   }
@@ -143,7 +149,7 @@ TEST(Message, ACompressedTensorComesBackWithItsCodec) {
   for (const CodecKind kind : {CodecKind::kBf16, CodecKind::kFp16, CodecKind::kInt8, CodecKind::kInt4}) {
     Tensor tensor = tensor_of(DType::kFloat32, {130}, encoded_size({kind, 1}, 130));
     tensor.codec = kind;
-    const auto back = round_trip(RingChunk{0, 0, 0, 0, 1, tensor});
+    const auto back = round_trip(RingChunk{0, 0, 0, 0, 0, 0, tensor});
     ASSERT_TRUE(back.ok()) << back.status();
     EXPECT_TRUE(same(std::get<RingChunk>(*back).tensor, tensor));
   }
@@ -192,9 +198,9 @@ TEST(Message, TheBytesOfAMessageAreThese) {
   ASSERT_TRUE(encoded.ok());
   const std::vector<std::byte> bytes = joined(*encoded);
   EXPECT_EQ(hex(bytes),
-            "8200000000080706050403020101000010000000000005000000000000000100000004000000000000000000"
-            "d03f01030000000000000002000000000000000b00000000000000efcdab8967452301030000000100000005"
-            "0000000107000200000001000000000000000200000000000000000000000800000000000000000000000000"
+            "8a00000000080706050403020101000010000000000005000000000000000100000004000000000000000000"
+            "d03f01030000000000000002000000000000000b00000000000000efcdab89674523010c0000000000000003"
+            "0000000100000005000000010700020000000100000000000000020000000000000000000000080000000000"
             "0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
             "00000000000000000000000000000000a0a1a2a3a4a5a6a7");
 }
@@ -204,7 +210,7 @@ TEST(Message, KindsKeepTheirNumbers) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     EXPECT_EQ(joined(*encode(messages[i])).at(4), static_cast<std::byte>(i));
   }
-  static_assert(std::variant_size_v<Message> == 10, "a new kind belongs into this test, and to the end of the list");
+  static_assert(std::variant_size_v<Message> == 9, "a new kind belongs into this test, and to the end of the list");
 }
 
 // -- what does not add up
@@ -242,16 +248,16 @@ TEST(Message, FieldsOfALaterMinorVersionAreIgnored) {
 
 TEST(Message, AnUnknownKindIsCorrupt) {
   std::vector<std::byte> bytes = joined(*encode(Control{"stop", "now"}));
-  bytes[4] = std::byte{10};
-  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 10"));
+  bytes[4] = std::byte{9};
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 9"));
   bytes[4] = std::byte{255};
   EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt);
 }
 
 TEST(Message, AListLongerThanTheMessageIsCorruptAndTakesNoMemory) {
-  std::vector<std::byte> bytes = joined(*encode(WeightsRequest{1, {"a", "b"}}));
-  // The count of names stands behind the size, the kind and the request's number.
-  for (std::size_t i = 13; i < 17; ++i) bytes[i] = std::byte{255};
+  std::vector<std::byte> bytes = joined(*encode(Backward{1, 2, {}}));
+  // The count of tensors stands behind the size, the kind, the pass and the stage.
+  for (std::size_t i = 17; i < 21; ++i) bytes[i] = std::byte{255};
   const auto decoded = decode(received(bytes));
   EXPECT_THAT(decoded.status().message(), HasSubstr("a list of 4294967295 elements does not fit"));
 }
@@ -266,13 +272,13 @@ TEST(Message, ALieAboutTheHeadsSizeIsCorrupt) {
 }
 
 TEST(Message, AYesOrNoIsOneOrZero) {
-  std::vector<std::byte> bytes = joined(*encode(WeightsPart{1, true, "", {}}));
-  bytes.at(13) = std::byte{2};
+  std::vector<std::byte> bytes = joined(*encode(TiedTensors{true, 1, 0, {}}));
+  bytes.at(5) = std::byte{2};
   EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("a yes or no is 2"));
 }
 
 // Where the tensor's own fields begin: behind the pass's head, the stage, the count, the index and a yes or no.
-constexpr std::size_t kTensorAt = 5 + (8 + 1 + 8 + 8 + 4 + 4 + 8 + 1 + 8 + 3 * 8) + 4 + 4 + 4 + 1;
+constexpr std::size_t kTensorAt = 5 + (8 + 1 + 8 + 8 + 4 + 4 + 8 + 1 + 8 + 4 * 8) + 4 + 4 + 4 + 1;
 
 std::vector<std::byte> one_tensor() {
   Forward forward;
@@ -306,10 +312,10 @@ TEST(Message, AnOrderOfDimensionsNamesEachOnce) {
   Tensor tensor = tensor_of(DType::kUInt8, {2, 2}, 4);
   for (const std::vector<std::uint8_t>& order : {std::vector<std::uint8_t>{1}, {1, 1}, {0, 2}, {0, 1, 1}}) {
     tensor.order = order;
-    EXPECT_EQ(encode(RingChunk{0, 0, 0, 0, 1, tensor}).status().code(), Code::kInvalid);
+    EXPECT_EQ(encode(RingChunk{0, 0, 0, 0, 0, 0, tensor}).status().code(), Code::kInvalid);
   }
   tensor.order = {1, 0};
-  std::vector<std::byte> bytes = joined(*encode(RingChunk{0, 0, 0, 0, 1, tensor}));
+  std::vector<std::byte> bytes = joined(*encode(RingChunk{0, 0, 0, 0, 0, 0, tensor}));
   EXPECT_TRUE(decode(received(bytes)).ok());
   const auto order = std::ranges::search(bytes, std::vector<std::byte>{std::byte{1}, std::byte{0}, std::byte{4}});
   ASSERT_FALSE(order.empty());
@@ -319,15 +325,15 @@ TEST(Message, AnOrderOfDimensionsNamesEachOnce) {
 
 TEST(Message, AShapeOfSixtyFourDimensionsIsTheLongest) {
   Tensor tensor = tensor_of(DType::kUInt8, std::vector<std::int64_t>(64, 1), 1);
-  EXPECT_TRUE(round_trip(RingChunk{0, 0, 0, 0, 1, tensor}).ok());
+  EXPECT_TRUE(round_trip(RingChunk{0, 0, 0, 0, 0, 0, tensor}).ok());
   tensor.shape.push_back(1);
-  const auto refused = encode(RingChunk{0, 0, 0, 0, 1, tensor});
+  const auto refused = encode(RingChunk{0, 0, 0, 0, 0, 0, tensor});
   EXPECT_EQ(refused.status().code(), Code::kInvalid);
   EXPECT_THAT(refused.status().message(), HasSubstr("65 dimensions"));
 }
 
 TEST(Message, TensorsWhoseBytesDoNotMatchTheirShapeAreNotSent) {
-  const auto refusal = [](Tensor tensor) { return encode(RingChunk{0, 0, 0, 0, 1, std::move(tensor)}).status(); };
+  const auto refusal = [](Tensor tensor) { return encode(RingChunk{0, 0, 0, 0, 0, 0, std::move(tensor)}).status(); };
   EXPECT_EQ(refusal(tensor_of(DType::kFloat32, {2, 2}, 15)).code(), Code::kInvalid);
   EXPECT_THAT(refusal(tensor_of(DType::kFloat32, {2, 2}, 17)).message(),
               HasSubstr("a tensor of 4 elements of float32 has 17 bytes instead of 16"));
@@ -355,7 +361,7 @@ TEST(Message, ALongestHeadIsDecoded) {
 TEST(Message, TheElementsOfAnEmptyShapeAreOneAndOfAZeroNone) {
   EXPECT_EQ(element_count(tensor_of(DType::kUInt8, {}, 1)), 1);
   EXPECT_EQ(element_count(tensor_of(DType::kUInt8, {INT64_MAX, INT64_MAX, 0}, 0)), 0);
-  EXPECT_TRUE(round_trip(RingChunk{0, 0, 0, 0, 1, tensor_of(DType::kUInt8, {std::int64_t{1} << 58, 0}, 0)}).ok());
+  EXPECT_TRUE(round_trip(RingChunk{0, 0, 0, 0, 0, 0, tensor_of(DType::kUInt8, {std::int64_t{1} << 58, 0}, 0)}).ok());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ std::string_view name(wire::PassKind kind) {
     case wire::PassKind::kTrain: return "train";
     case wire::PassKind::kValidate: return "validate";
     case wire::PassKind::kPredict: return "predict";
+    case wire::PassKind::kAverage: return "average";
   }
   return "unknown";
 }

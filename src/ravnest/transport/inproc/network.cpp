@@ -30,8 +30,8 @@ class Node final : public Endpoint {
               TimePoint deadline) override {
     return board_->send(peer, std::move(message), priority, std::move(done), deadline);
   }
-  Result<Event> receive(TimePoint deadline) override { return board_->receive(deadline); }
-  void interrupt() override { board_->interrupt(); }
+  Result<Event> receive(TimePoint deadline, Channel channel) override { return board_->receive(deadline, channel); }
+  void interrupt(Channel channel) override { board_->interrupt(channel); }
   Result<PeerStatistics> statistics(const std::string& peer) const override { return board_->statistics(peer); }
   Status close(TimePoint deadline) override {
     board_->stop_sending();
