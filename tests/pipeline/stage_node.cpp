@@ -319,7 +319,7 @@ double seconds_per_pass(pipeline::ModelWorker& worker, const std::vector<wire::F
         answers.push_back({head.pass, static_cast<std::uint32_t>(outgoing.stage), forward->tensors});
     }
     require(worker.backward(head, std::move(answers), {}));
-    require(worker.update(static_cast<std::uint64_t>(i), {}));
+    require(worker.update({.number = static_cast<std::uint64_t>(i)}, {}));
   }
   return seconds_since(start) / passes;
 }

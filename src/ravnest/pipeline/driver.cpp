@@ -45,6 +45,7 @@ Result<std::string> Driver::run_call(std::string word) {
   call_.begin(word);
   opened_ = false;
   task_.reset();
+  trains_ = false;
   passes_before_ = stage_.passes_begun();
   if (!stage_.is_root()) {
     wire::Control ready{std::string(Call::kReady), std::move(word)};
@@ -52,6 +53,7 @@ Result<std::string> Driver::run_call(std::string word) {
   }
   for (;;) {
     take_requests();
+    look_at_rounds();
     receive_all();
     if (Status flushed = outbox_.flush(); !flushed.ok()) fail_here(flushed);
     if (ending_.begun()) return end_alike();
@@ -76,10 +78,31 @@ void Driver::take_requests() {
       offered_inputs_.push_back(std::move(requests_.front().second));
       requests_.pop_front();
     }
+    if (opened_ && std::exchange(average_, false)) stage_.average();
     if (opened_ && finish_) task_ = std::exchange(finish_, std::nullopt);
     stop = stop_;
   }
   if (stop) fail({.stage = static_cast<std::uint32_t>(options_.stage.index), .lost = false, .reason = *stop});
+}
+
+void Driver::look_at_rounds() {
+  if (options_.averaging == nullptr) return;
+  const std::uint64_t held = options_.averaging->held();
+  while (stage_.rounds_held() < held) {
+    if (Status taken = stage_.on_held(stage_.rounds_held() + 1); !taken.ok()) return fail_here(taken);
+  }
+  if (!stage_.is_root()) return;
+  if (options_.averaging->called()) stage_.call_round();
+  if (options_.averaging->wants_pass()) stage_.average();
+}
+
+// Root: what the other clusters have to know of a pass that is begun.
+void Driver::tell_of_rounds(const wire::PassHead& head) {
+  if (head.kind == wire::PassKind::kTrain) {
+    trains_ = true;
+    if (std::exchange(finished_, false)) options_.averaging->resume();
+  }
+  if (head.round > 0) options_.averaging->enter(head.round, stage_.round_samples());
 }
 
 void Driver::receive_all() {
@@ -174,6 +197,7 @@ void Driver::take_report(wire::Report report) {
 void Driver::perform(const Work& work) {
   const TimePoint start = clock_.now();
   if (!began_) began_ = start;
+  if (work.kind == WorkKind::kForward && stage_.is_root() && options_.averaging != nullptr) tell_of_rounds(work.head);
   auto outgoing = [&]() -> Result<std::vector<Outgoing>> {
     try {
       return compute(work);
@@ -196,6 +220,7 @@ void Driver::perform(const Work& work) {
     case WorkKind::kBackward: own_.backward_s += taken; break;
     case WorkKind::kAnswer: break;
     case WorkKind::kUpdate:
+    case WorkKind::kAverage:
     case WorkKind::kAdopt: own_.update_s += taken; break;
   }
 }
@@ -204,6 +229,7 @@ Result<std::vector<Outgoing>> Driver::compute(const Work& work) {
   switch (work.kind) {
     case WorkKind::kForward: {
       std::vector<wire::Forward> parts = inbox_.take_forwards(work.head.pass);
+      if (work.head.kind == wire::PassKind::kAverage) return give(work);
       if (stage_.is_root()) {
         parts.push_back(
             {.head = work.head, .stage = 0, .tensors = {}, .model_inputs = std::move(offered_inputs_.front())});
@@ -219,23 +245,34 @@ Result<std::vector<Outgoing>> Driver::compute(const Work& work) {
     case WorkKind::kAnswer: {
       std::vector<Outgoing> answers;
       inbox_.take_backwards(work.head.pass);
-      for (const int producer : options_.stage.evaluate.producers) {
-        answers.push_back(
-            {producer, wire::Backward{work.head.pass, static_cast<std::uint32_t>(options_.stage.index), {}}});
+      for (const int producer : stage_.neighbours(work.head.kind).producers) {
+        answers.push_back({producer, wire::Backward{work.head.pass, own_index(), {}}});
       }
       return answers;
     }
     case WorkKind::kUpdate: {
       std::vector<wire::TiedTensors> tied;
       if (!stage_.ties_pass_by_pass()) tied = inbox_.take_tied_gradients(work.number);
-      return worker_.update(work.number, std::move(tied));
+      return worker_.update({work.number, /*steps=*/true, work.takes, work.gives}, std::move(tied));
     }
+    case WorkKind::kAverage: return worker_.update({work.number, /*steps=*/false, work.takes, 0}, {});
     case WorkKind::kAdopt: {
       if (Status adopted = worker_.adopt(inbox_.take_tied_values(work.from)); !adopted.ok()) return adopted;
       return std::vector<Outgoing>();
     }
   }
   return internal("unknown work");
+}
+
+// The others are told first: their rounds and this stage's go on at the same time.
+Result<std::vector<Outgoing>> Driver::give(const Work& work) {
+  std::vector<Outgoing> outgoing;
+  for (const int consumer : stage_.neighbours(work.head.kind).consumers) {
+    outgoing.push_back({consumer, wire::Forward{work.head, own_index(), {}, {}}});
+  }
+  if (stage_.is_root()) ++reports_;  // of an averaging pass there is none
+  if (Status given = worker_.give(work.head.round, work.takes); !given.ok()) return given;
+  return outgoing;
 }
 
 void Driver::publish() {
@@ -247,7 +284,7 @@ void Driver::publish() {
     published_ = own_;
     waiting_for_ = std::move(waiting);
     unbegun_ = stage_.waiting() + requests_.size();
-    drained_ = requests_.empty() && stage_.idle() && reports_ >= stage_.passes_begun();
+    drained_ = requests_.empty() && !average_ && stage_.idle() && reports_ >= stage_.passes_begun();
     updates_contained_ = stage_.updates_contained();
   }
   changed_.notify_all();
@@ -269,6 +306,15 @@ Status Driver::offer(const Offer& offer, std::vector<wire::EdgeTensor> model_inp
   }
   endpoint_.interrupt();
   return {};
+}
+
+void Driver::average() {
+  {
+    const std::lock_guard lock(mutex_);
+    average_ = true;
+    drained_ = false;
+  }
+  endpoint_.interrupt();
 }
 
 Status Driver::drain(TimePoint deadline) {

@@ -22,6 +22,7 @@
 #include "ravnest/base/clock.h"
 #include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
+#include "ravnest/pipeline/averaging.h"
 #include "ravnest/pipeline/call.h"
 #include "ravnest/pipeline/ending.h"
 #include "ravnest/pipeline/inbox.h"
@@ -35,6 +36,7 @@ namespace ravnest::pipeline {
 struct DriverOptions {
   StageOptions stage;
   std::vector<std::string> nodes;  // the endpoint's names for the stages, by stage
+  Averaging* averaging = nullptr;  // with other clusters, where there are any; outlives the driver
   // Root: passes that may be offered ahead of those in flight, so that the next one is there when there is room.
   std::size_t offered_most = 2;
   // Root: what the leaf found, in the order of the passes; called by the compute thread, as all functions here.
@@ -70,11 +72,14 @@ class Driver {
   // Root: a pass to be computed. Waits while enough are waiting; kDeadline where that lasts. After a failure: the same
   // as `run` returns.
   Status offer(const Offer& offer, std::vector<wire::EdgeTensor> model_inputs, TimePoint deadline);
+  // Root: an averaging pass, after what was offered is computed.
+  void average();
   // Root: until all that was offered is computed everywhere and reported.
   Status drain(TimePoint deadline);
   // Until the weights used here contain that many updates: others answer a pass before they update.
   Status catch_up(std::uint64_t updates, TimePoint deadline);
-  // Root: the call is over when all that was offered is; every stage then does what `task` says.
+  // Root: the call is over when all that was offered is, and where it has trained the other clusters are through too,
+  // and the weights of all are averaged. Every stage then does what `task` says.
   void finish(std::string task = {});
   // Ends the run everywhere. `reason` reads on after the node's name: "was interrupted". Whoever waits gets what the
   // run ends with, once all stages agree on it.
@@ -89,6 +94,7 @@ class Driver {
  private:
   Result<std::string> run_call(std::string word);
   void take_requests();
+  void look_at_rounds();
   void receive_all();
   void wait();
   void handle(transport::Event event);
@@ -96,6 +102,10 @@ class Driver {
   Status handle(int from, wire::Message message);
   void perform(const Work& work);
   Result<std::vector<Outgoing>> compute(const Work& work);
+  Result<std::vector<Outgoing>> give(const Work& work);
+  void tell_of_rounds(const wire::PassHead& head);
+  bool rounds_are_over();
+  std::uint32_t own_index() const { return static_cast<std::uint32_t>(options_.stage.index); }
   Status handle_control(int from, const wire::Control& control);
   void take_report(wire::Report report);
   void fail(wire::Failed reason);
@@ -132,6 +142,8 @@ class Driver {
   bool opened_ = false;              // root: this call, and its words were looked at
   std::optional<std::string> task_;  // root: to be done after the passes; others: the root's
   std::uint64_t passes_before_ = 0;  // this call
+  bool trains_ = false;              // root: in this call
+  bool finished_ = false;            // root: as the other clusters know it
   std::optional<TimePoint> began_;
   DriverStatistics own_;
 
@@ -140,6 +152,7 @@ class Driver {
   std::deque<std::pair<Offer, std::vector<wire::EdgeTensor>>> requests_;
   std::size_t unbegun_ = 0;  // offers that the stage has not begun, requests included
   bool drained_ = true;
+  bool average_ = false;
   std::uint64_t updates_contained_ = 0;
   std::optional<std::string> finish_;
   std::optional<std::string> stop_;

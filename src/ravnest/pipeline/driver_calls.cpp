@@ -37,7 +37,7 @@ Status Driver::lead_call() {
     opened_ = true;
     endpoint_.interrupt();  // there may be requests
   }
-  if (task_ && !call_.accounted() && stage_.idle() && reports_ >= stage_.passes_begun()) {
+  if (task_ && !call_.accounted() && stage_.idle() && reports_ >= stage_.passes_begun() && rounds_are_over()) {
     if (Status told = outbox_.send_to_others(wire::Over{stage_.passes_begun(), *task_}); !told.ok()) return told;
     if (Status done = account_for(*task_); !done.ok()) return done;
   }
@@ -50,6 +50,13 @@ Status Driver::lead_call() {
   }
   call_.close(closing);
   return outbox_.send_to_others(wire::Control{std::string(Call::kClosed), std::move(closing)});
+}
+
+// Whether the other clusters let this call end. Until then they may want averaging passes of it.
+bool Driver::rounds_are_over() {
+  if (options_.averaging == nullptr || !trains_) return true;
+  if (!std::exchange(finished_, true)) options_.averaging->finish(stage_.samples_since_round());
+  return options_.averaging->over() && stage_.rounds_taken() == stage_.rounds_held();
 }
 
 Status Driver::account_for(const std::string& task) {
@@ -67,7 +74,8 @@ Status Driver::account_for(const std::string& task) {
 std::vector<std::string> Driver::missing() const {
   std::vector<std::string> names;
   if (stage_.is_root()) {
-    if (opened_) return {};
+    const bool by_round = options_.averaging != nullptr && (finished_ || stage_.waits_for_round());
+    if (opened_) return by_round ? options_.averaging->waiting_for() : names;
     for (const int stage : call_.missing()) names.push_back(options_.nodes[static_cast<std::size_t>(stage)]);
     return names;
   }

@@ -90,7 +90,9 @@ ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Opt
       store_(engine.tensors()),
       tied_(stage_, engine.names(), store_),
       gradients_(store_.parameters().size()) {
-  if (options_.recompute) written_buffers_ = buffers_written(engine);
+  if (options_.recompute || options_.averaging != nullptr) written_buffers_ = buffers_written(engine);
+  if (options_.averaging != nullptr)
+    strands_.emplace(options_.strands, engine.names(), engine.tensors(), written_buffers_, store_);
 }
 
 bool ModelWorker::is_leaf() const { return stage_.index + 1 == stage_.count; }
@@ -116,8 +118,8 @@ Result<std::vector<Outgoing>> ModelWorker::backward(const PassHead& head, std::v
   return plainly([&] { return run_backward(head, std::move(answers), std::move(tied)); });
 }
 
-Result<std::vector<Outgoing>> ModelWorker::update(std::uint64_t number, std::vector<wire::TiedTensors> tied) {
-  return plainly([&] { return run_update(number, std::move(tied)); });
+Result<std::vector<Outgoing>> ModelWorker::update(const Update& update, std::vector<wire::TiedTensors> tied) {
+  return plainly([&] { return run_update(update, std::move(tied)); });
 }
 
 // -- forward
@@ -340,46 +342,6 @@ void ModelWorker::add_gradients(std::span<Tensor> gradients) {
     else
       sum = own_gradient(std::move(gradients[i]), store_.parameters()[i]);
   }
-}
-
-// -- updates
-
-Result<std::vector<Outgoing>> ModelWorker::run_update(std::uint64_t number, std::vector<wire::TiedTensors> tied) {
-  std::vector<Outgoing> outgoing;
-  if (!ties_pass_by_pass(options_.schedule)) {
-    if (Status status = exchange_tied(std::move(tied), gradients_, number, outgoing); !status.ok()) return status;
-  }
-  if (options_.before_update) options_.before_update(epoch_);
-  if (options_.on_gradients) options_.on_gradients(gradients_);
-  if (optimizer_ && !gradients_.empty()) {
-    store_.prepare();
-    optimizer_->step(store_.parameters(), gradients_);
-    store_.publish();
-    note_versions();
-  }
-  for (Tensor& gradient : gradients_) gradient.reset();
-  if (options_.on_update) options_.on_update(number + 1);
-  std::ranges::move(tied_.values(number + 1, store_.newest(), options_.host_memory), std::back_inserter(outgoing));
-  return outgoing;
-}
-
-// Of weights that are kept here the others' gradients are added; those of weights that are kept elsewhere go there.
-Status ModelWorker::exchange_tied(std::vector<wire::TiedTensors> sent, std::span<Tensor> gradients,
-                                  std::uint64_t number, std::vector<Outgoing>& outgoing) const {
-  if (Status added = tied_.add(std::move(sent), gradients, engine_.device()); !added.ok()) return added;
-  auto messages = tied_.take_out(gradients, number, [this](const Tensor& gradient) { return packed(gradient); });
-  std::ranges::move(messages, std::back_inserter(outgoing));
-  return {};
-}
-
-void ModelWorker::note_versions() { versions_most_ = std::max(versions_most_.load(), store_.alive()); }
-
-Status ModelWorker::adopt(wire::TiedTensors values) {
-  store_.prepare();
-  Status adopted = tied_.adopt(values, store_.parameters());
-  store_.publish();
-  note_versions();
-  return adopted;
 }
 
 }  // namespace ravnest::pipeline

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +18,9 @@
 #include "ravnest/graph/engine.h"
 #include "ravnest/optim/optimizer.h"
 #include "ravnest/optim/store.h"
+#include "ravnest/pipeline/averaging.h"
 #include "ravnest/pipeline/stage.h"
+#include "ravnest/pipeline/strand_tensors.h"
 #include "ravnest/pipeline/tied_weights.h"
 #include "ravnest/pipeline/worker.h"
 #include "ravnest/wire/codec.h"
@@ -44,6 +47,9 @@ struct ModelWorkerOptions {
   bool recompute = false;   // keep a pass's inputs instead of its activations, and run it again before its backward
   Schedule schedule = Schedule::kAsync;
   Criterion criterion;  // of the leaf
+  // With other clusters, where there are any; outlives the worker. For each strand of this stage its tensors' names.
+  Averaging* averaging = nullptr;
+  std::vector<std::vector<std::string>> strands;
   // Called with all gradients of an update before the optimizer: to clip them, or to look. Undefined ones are those of
   // parameters that were not used, or are kept by another stage.
   std::function<void(std::vector<at::Tensor>& gradients)> on_gradients;
@@ -62,7 +68,8 @@ class ModelWorker final : public Worker {
   Result<std::vector<Outgoing>> forward(const wire::PassHead& head, std::vector<wire::Forward> parts) override;
   Result<std::vector<Outgoing>> backward(const wire::PassHead& head, std::vector<wire::Backward> answers,
                                          std::vector<wire::TiedTensors> tied) override;
-  Result<std::vector<Outgoing>> update(std::uint64_t number, std::vector<wire::TiedTensors> tied) override;
+  Result<std::vector<Outgoing>> update(const Update& update, std::vector<wire::TiedTensors> tied) override;
+  Status give(std::uint64_t gives, std::uint64_t takes) override;
   Status adopt(wire::TiedTensors values) override;
 
   const optim::ParameterStore& store() const { return store_; }
@@ -84,7 +91,9 @@ class ModelWorker final : public Worker {
   Result<std::vector<Outgoing>> run_forward(const wire::PassHead& head, std::vector<wire::Forward> parts);
   Result<std::vector<Outgoing>> run_backward(const wire::PassHead& head, std::vector<wire::Backward> answers,
                                              std::vector<wire::TiedTensors> tied);
-  Result<std::vector<Outgoing>> run_update(std::uint64_t number, std::vector<wire::TiedTensors> tied);
+  Result<std::vector<Outgoing>> run_update(const Update& update, std::vector<wire::TiedTensors> tied);
+  Status step(std::uint64_t number, std::vector<wire::TiedTensors> tied, std::vector<Outgoing>& outgoing);
+  void take_in();
   bool is_leaf() const;
   const Neighbours& neighbours(wire::PassKind kind) const;
   const ir::Routing& routing(wire::PassKind kind) const;
@@ -111,6 +120,9 @@ class ModelWorker final : public Worker {
   optim::ParameterStore store_;
   TiedWeights tied_;
   std::vector<std::size_t> written_buffers_;  // indices of the engine's tensors
+  std::optional<StrandTensors> strands_;
+  bool stepped_ = true;        // since the weights were last given to a round
+  std::uint64_t updates_ = 0;  // of the optimizer
   std::map<std::uint64_t, Pass> passes_;
   std::vector<at::Tensor> gradients_;  // by parameter, since the last update
   std::uint64_t epoch_ = 0;            // of the last backward

@@ -16,6 +16,8 @@ bool contains(const std::vector<int>& stages, int stage) { return std::ranges::f
 
 bool ends_batch(const PassHead& head) { return head.part + 1 == head.parts; }
 
+bool averages(const PassHead& head) { return head.kind == PassKind::kAverage; }
+
 }  // namespace
 
 std::string_view name(Schedule schedule) {
@@ -34,10 +36,31 @@ Result<Schedule> parse_schedule(std::string_view written) {
   return invalid("there is no schedule \"", written, "\"; there are async, sync and gpipe");
 }
 
-Stage::Stage(StageOptions options) : options_(std::move(options)) {}
+std::string_view name(AverageMode mode) { return mode == AverageMode::kOverlap ? "overlap" : "drain"; }
+
+Result<AverageMode> parse_average_mode(std::string_view written) {
+  for (const AverageMode mode : {AverageMode::kOverlap, AverageMode::kDrain}) {
+    if (written == name(mode)) return mode;
+  }
+  return invalid("there is no way to average called \"", written, "\"; there are overlap and drain");
+}
+
+Stage::Stage(StageOptions options) : options_(std::move(options)) {
+  if (!is_root()) {
+    average_.producers = {0};
+    return;
+  }
+  for (int stage = 1; stage < options_.count; ++stage) average_.consumers.push_back(stage);
+}
 
 const Neighbours& Stage::neighbours(PassKind kind) const {
-  return kind == PassKind::kTrain ? options_.train : options_.evaluate;
+  switch (kind) {
+    case PassKind::kTrain: return options_.train;
+    case PassKind::kAverage: return average_;
+    case PassKind::kValidate:
+    case PassKind::kPredict: break;
+  }
+  return options_.evaluate;
 }
 
 std::uint64_t Stage::most_in_flight() const {
@@ -134,6 +157,12 @@ Status Stage::on_tied_values(int from, std::uint64_t updates) {
   return {};
 }
 
+Status Stage::on_held(std::uint64_t round) {
+  if (round != held_ + 1) return invalid("round ", round, " is said to hold, but the last was ", held_);
+  held_ = round;
+  return {};
+}
+
 Status Stage::on_over(std::uint64_t passes) {
   if (is_root() || passes > next_backward_ || passes < last_over_) {
     return invalid("a call is said to be over after ", passes, " passes, but ", next_backward_,
@@ -153,7 +182,13 @@ std::optional<Work> Stage::next() {
     std::abort();
   }
   std::optional<Work> work = next_adoption();
-  if (!work && may_update()) work = Work{.kind = WorkKind::kUpdate, .head = {}, .number = updates_};
+  if (!work && may_update()) {
+    work = Work{.kind = averaging_ ? WorkKind::kAverage : WorkKind::kUpdate,
+                .head = {},
+                .number = updates_,
+                .takes = held_not_taken(),
+                .gives = update_gives_};
+  }
   if (!work) work = next_backward();
   if (!work) work = next_forward();
   working_ = work.has_value();
@@ -168,7 +203,9 @@ std::optional<Work> Stage::next_adoption() {
 }
 
 bool Stage::may_update() const {
+  if (averaging_) return held_ == entered_;
   if (!update_due_) return false;
+  if (update_gives_ > held_ + 1) return false;  // the root knew before this stage that the last round holds
   if (ties_pass_by_pass() || options_.tied_users.empty()) return true;
   const auto came = update_ties_.find(updates_);
   return came != update_ties_.end() && came->second.size() == options_.tied_users.size();
@@ -184,6 +221,7 @@ std::optional<Work> Stage::next_backward() {
 bool Stage::may_backward(const Pass& pass) const {
   if (!pass.forward_done) return false;
   if (pass.backwards_from.size() != neighbours(pass.head->kind).consumers.size()) return false;
+  if (averages(*pass.head)) return !averaging_;
   if (!trains(pass)) return true;
   if (update_due_) return false;  // its gradients belong to the next update
   if (ties_pass_by_pass() && pass.ties_from.size() != options_.tied_users.size()) return false;
@@ -194,13 +232,15 @@ std::optional<Work> Stage::next_forward() {
   if (is_root()) begin_offered();
   const auto found = passes_.find(next_forward_);
   if (found == passes_.end() || !may_forward(found->second)) return std::nullopt;
-  return Work{.kind = WorkKind::kForward, .head = *found->second.head};
+  const PassHead& head = *found->second.head;
+  return Work{.kind = WorkKind::kForward, .head = head, .takes = averages(head) ? held_not_taken() : 0};
 }
 
 bool Stage::may_forward(const Pass& pass) const {
   if (!pass.head || pass.forwards_from.size() != neighbours(pass.head->kind).producers.size()) return false;
   if (updates_ < pass.head->updates) return false;
   if (trains(pass) && next_forward_ - next_backward_ >= most_in_flight()) return false;
+  if (averages(*pass.head) && pass.head->round > held_ + 1) return false;
   return std::ranges::all_of(options_.tied_keepers, [&](int keeper) { return adopted(keeper) >= pass.head->updates; });
 }
 
@@ -213,31 +253,80 @@ bool Stage::root_may_begin(const Offer& offer) const {
   const auto most = static_cast<std::uint64_t>(window());
   if (offer.kind != PassKind::kTrain) return training_in_flight_ == 0 && evaluating_in_flight_ < most;
   if (evaluating_in_flight_ > 0) return false;
+  if (is_due(offer) && !round_is_over()) return false;
   if (options_.schedule == Schedule::kAsync) return training_in_flight_ < most;
   if (flushing_ && training_in_flight_ > 0) return false;
   return training_in_flight_ < most || (options_.schedule == Schedule::kGpipe && offer.part > 0);
 }
 
+// Whether the weights after the update that the offered pass ends with go into a round.
+bool Stage::is_due(const Offer& offer) const {
+  if (!options_.rounds.held || offer.kind != PassKind::kTrain || !offer.update) return false;
+  if (called_) return true;
+  if (options_.rounds.every > 0) return updates_begun_ + 1 >= options_.rounds.every;
+  return round_epoch_ && offer.epoch > *round_epoch_;
+}
+
+bool Stage::waits_for_round() const {
+  if (round_is_over()) return false;
+  return averaging_ || averaging_asked_ || (!offers_.empty() && is_due(offers_.front()));
+}
+
+PassHead Stage::begin_pass(PassKind kind) {
+  const bool training = kind == PassKind::kTrain;
+  ++(training ? training_in_flight_ : evaluating_in_flight_);
+  return {.pass = next_forward_,
+          .kind = kind,
+          .step = training ? next_step_++ : next_step_,
+          .updates = updates_everywhere_};
+}
+
 void Stage::begin_offered() {
   if (passes_.contains(next_forward_) && passes_.at(next_forward_).head) return;  // the last one waits for an update
+  if (averaging_in_flight_) return;
+  if (averaging_asked_) return begin_averaging();
   if (offers_.empty() || !root_may_begin(offers_.front())) return;
   const Offer offer = offers_.front();
   offers_.pop_front();
-  const bool training = offer.kind == PassKind::kTrain;
-  passes_[next_forward_].head = PassHead{.pass = next_forward_,
-                                         .kind = offer.kind,
-                                         .step = training ? next_step_++ : next_step_,
-                                         .batch = offer.batch,
-                                         .part = offer.part,
-                                         .parts = offer.parts,
-                                         .weight = offer.weight,
-                                         .update = training && offer.update,
-                                         .updates = updates_everywhere_,
-                                         .epoch = offer.epoch,
-                                         .index = offer.index,
-                                         .digest = offer.digest};
-  ++(training ? training_in_flight_ : evaluating_in_flight_);
-  if (training) flushing_ = offer.update;
+  PassHead head = begin_pass(offer.kind);
+  head.batch = offer.batch;
+  head.part = offer.part;
+  head.parts = offer.parts;
+  head.weight = offer.weight;
+  head.update = offer.kind == PassKind::kTrain && offer.update;
+  head.epoch = offer.epoch;
+  head.index = offer.index;
+  head.digest = offer.digest;
+  if (offer.kind == PassKind::kTrain) {
+    flushing_ = offer.update;
+    samples_ += offer.samples;
+    if (!round_epoch_) round_epoch_ = offer.epoch;
+    if (is_due(offer)) {
+      round_epoch_ = offer.epoch;
+      if (options_.rounds.mode == AverageMode::kDrain)
+        averaging_asked_ = true;
+      else
+        enter_round(head);
+    }
+    if (head.update && head.round == 0) ++updates_begun_;
+  }
+  passes_[next_forward_].head = head;
+}
+
+void Stage::begin_averaging() {
+  if (training_in_flight_ > 0 || evaluating_in_flight_ > 0 || update_due_ || !round_is_over()) return;
+  averaging_asked_ = false;
+  averaging_in_flight_ = true;
+  PassHead head = begin_pass(PassKind::kAverage);
+  enter_round(head);
+  passes_[next_forward_].head = head;
+}
+
+void Stage::enter_round(PassHead& head) {
+  head.round = ++entered_;
+  called_ = false;
+  updates_begun_ = 0;
+  round_samples_ = std::exchange(samples_, 0);
 }
 
 void Stage::done(const Work& work) {
@@ -249,6 +338,12 @@ void Stage::done(const Work& work) {
       pass.version = updates_;
       ++next_forward_;
       if (trains(pass) && ends_batch(work.head)) ++batches_forwarded_;
+      if (averages(work.head)) {
+        take_in(work);
+        averaging_ = true;
+        entered_ = work.head.round;
+        break;
+      }
       ++(trains(pass) ? counts_.forwards : counts_.evaluated);
       counts_.in_flight_most = std::max<std::size_t>(counts_.in_flight_most, next_forward_ - next_backward_);
       break;
@@ -260,6 +355,7 @@ void Stage::done(const Work& work) {
       ++counts_.backwards;
       if (ends_batch(work.head)) ++batches_backwarded_;
       update_due_ = work.head.update;
+      update_gives_ = work.head.round;
       finish(work.head.pass);
       break;
     }
@@ -269,6 +365,14 @@ void Stage::done(const Work& work) {
       ++updates_;
       ++counts_.updates;
       update_due_ = false;
+      take_in(work);
+      if (work.gives > 0) entered_ = work.gives;
+      update_gives_ = 0;
+      break;
+    case WorkKind::kAverage:
+      ++updates_;
+      averaging_ = false;
+      take_in(work);
       break;
     case WorkKind::kAdopt:
       to_adopt_.at(work.from).pop_front();
@@ -286,10 +390,20 @@ void Stage::finish(std::uint64_t number) {
       if (pass->second.head->update) ++updates_everywhere_;
     } else {
       --evaluating_in_flight_;
+      if (averages(*pass->second.head)) {
+        averaging_in_flight_ = false;
+        ++updates_everywhere_;
+      }
     }
   }
   passes_.erase(pass);
   ++next_backward_;
+}
+
+void Stage::take_in(const Work& work) {
+  if (work.takes == 0) return;
+  taken_ = work.takes;
+  ++counts_.rounds;
 }
 
 // A call is over here when its last update is made, and tied weights are the same everywhere.
@@ -305,7 +419,8 @@ std::uint64_t Stage::updates_contained() const {
 
 bool Stage::idle() const {
   const bool adopting = std::ranges::any_of(to_adopt_, [](const auto& waiting) { return !waiting.second.empty(); });
-  return !working_ && offers_.empty() && passes_.empty() && !update_due_ && update_ties_.empty() && !adopting;
+  return !working_ && offers_.empty() && passes_.empty() && !update_due_ && update_ties_.empty() && !adopting &&
+         !averaging_asked_;
 }
 
 }  // namespace ravnest::pipeline

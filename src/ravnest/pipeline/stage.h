@@ -19,6 +19,13 @@
 //   are stages this is 1F1B with a flush.
 // - kGpipe: as kSync, with all forwards of a batch before its backwards, and no window within a batch: where there is
 //   room for its first pass, all of them begin.
+// Where there are several clusters, they average their weights in rounds, one at a time; the root decides when this
+// cluster's next one is due (`Rounds`), and all its stages take part with the weights after the same update:
+// - kOverlap: a pass that trains is marked (PassHead::round). After its update every stage gives its weights as they
+//   are, trains on, and takes the difference that the round makes in with the first update after it holds.
+// - kDrain, and whenever the root is asked to (`average`): an averaging pass. It begins when nothing is in flight and
+//   is done when the round holds; it counts as an update, so that whatever waits for updates waits for it.
+// The next round is not begun before the last one holds.
 //
 // Not thread-safe; one owner. What comes is checked: a message that does not fit is kInvalid and changes nothing.
 #pragma once
@@ -53,6 +60,19 @@ struct Neighbours {
   bool operator==(const Neighbours&) const = default;
 };
 
+enum class AverageMode : std::uint8_t { kOverlap, kDrain };
+std::string_view name(AverageMode mode);
+Result<AverageMode> parse_average_mode(std::string_view written);  // "overlap", "drain"
+
+// When the root's cluster averages with others.
+struct Rounds {
+  bool held = false;        // there are others
+  std::uint64_t every = 0;  // updates; 0: once per epoch, with the first update of the next one
+  AverageMode mode = AverageMode::kOverlap;
+
+  bool operator==(const Rounds&) const = default;
+};
+
 struct StageOptions {
   int index = 0;
   int count = 1;
@@ -62,6 +82,7 @@ struct StageOptions {
   Neighbours evaluate;            // of the passes that do not train
   std::vector<int> tied_users;    // stages that use weights kept here, and send their gradients
   std::vector<int> tied_keepers;  // stages that keep weights used here, and send their values
+  Rounds rounds;                  // of the root
 
   bool operator==(const StageOptions&) const = default;
 };
@@ -77,23 +98,27 @@ struct Offer {
   std::uint64_t epoch = 0;
   std::uint64_t index = 0;
   std::uint64_t digest = 0;
+  std::uint64_t samples = 0;
 
   bool operator==(const Offer&) const = default;
 };
 
 enum class WorkKind : std::uint8_t {
-  kForward,   // with the pass's Forwards from `train.producers` or `evaluate.producers`; at the root with its offer
+  kForward,   // with the pass's Forwards from its producers; at the root with its offer. Averaging: the weights go in
   kBackward,  // with its Backwards from all consumers, and the tied users' gradients where they come pass by pass
   kAnswer,    // no work: the pass did not train, and its producers get empty Backwards
   kUpdate,    // the optimizer; with the tied users' gradients where they come update by update
+  kAverage,   // an averaging pass's update: what the round makes of the weights is taken in
   kAdopt,     // values of tied weights, `number` of them from `from`
 };
 
 struct Work {
   WorkKind kind = WorkKind::kForward;
-  wire::PassHead head;       // of all but kUpdate and kAdopt
-  std::uint64_t number = 0;  // kUpdate: the update's; kAdopt: the updates that the values contain
+  wire::PassHead head;       // of all but kUpdate, kAverage and kAdopt
+  std::uint64_t number = 0;  // kUpdate, kAverage: the update's; kAdopt: the updates that the values contain
   int from = 0;              // kAdopt
+  std::uint64_t takes = 0;   // the round whose result is taken in, before all else but the optimizer's step; 0: none
+  std::uint64_t gives = 0;   // kUpdate: the round that the weights go into afterwards; 0: none
 };
 
 struct StageCounts {
@@ -101,6 +126,7 @@ struct StageCounts {
   std::uint64_t backwards = 0;
   std::uint64_t evaluated = 0;
   std::uint64_t updates = 0;
+  std::uint64_t rounds = 0;         // between clusters, that were taken in
   std::uint64_t staleness_sum = 0;  // over backwards: updates since the pass's forward
   std::uint64_t staleness_most = 0;
   std::size_t in_flight_most = 0;  // passes that wait here for their backward
@@ -115,6 +141,7 @@ class Stage {
   bool is_root() const { return options_.index == 0; }
   bool is_leaf() const { return options_.index == options_.count - 1; }
   const StageOptions& options() const { return options_; }
+  const Neighbours& neighbours(wire::PassKind kind) const;
 
   // -- what comes
 
@@ -124,6 +151,12 @@ class Stage {
   Status on_backward(int from, std::uint64_t pass);
   Status on_tied_gradients(int from, std::uint64_t number);
   Status on_tied_values(int from, std::uint64_t updates);
+  // The cluster's round holds, and its result is there. Rounds are counted by the cluster itself, from 1.
+  Status on_held(std::uint64_t round);
+  // Root: another cluster asks for the next round: it is due with the next update.
+  void call_round() { called_ = true; }
+  // Root: an averaging pass, as soon as what was begun is done and the last round holds.
+  void average() { averaging_asked_ = true; }
   // Not the root: the root's call is over, after so many passes of all calls. All of them are done here, since the root
   // has their answers (`done` is said before an answer is sent); passes of the next call may have come before this.
   Status on_over(std::uint64_t passes);
@@ -141,6 +174,15 @@ class Stage {
   std::size_t waiting() const { return offers_.size(); }
   // Root: nothing is offered, in flight or left to do. Others: nothing is here.
   bool idle() const;
+  // The last round that the weights went into, the last that holds, and the last whose result was taken in.
+  std::uint64_t rounds_entered() const { return entered_; }
+  std::uint64_t rounds_held() const { return held_; }
+  std::uint64_t rounds_taken() const { return taken_; }
+  // Root: samples of the passes that were begun between the last two rounds that were entered, and since then.
+  std::uint64_t round_samples() const { return round_samples_; }
+  std::uint64_t samples_since_round() const { return samples_; }
+  // Root: what was offered waits for the last round to hold.
+  bool waits_for_round() const;
   // Not the root: as many calls of the root's as were over when all before them was done here.
   std::uint64_t calls_over() const { return calls_over_; }
   std::uint64_t passes_begun() const { return next_forward_; }
@@ -163,7 +205,12 @@ class Stage {
     bool operator==(const Pass&) const = default;
   };
 
-  const Neighbours& neighbours(wire::PassKind kind) const;
+  wire::PassHead begin_pass(wire::PassKind kind);
+  bool is_due(const Offer& offer) const;
+  bool round_is_over() const { return entered_ == held_; }
+  std::uint64_t held_not_taken() const { return held_ > taken_ ? held_ : 0; }
+  void enter_round(wire::PassHead& head);
+  void begin_averaging();
   bool trains(const Pass& pass) const { return pass.head->kind == wire::PassKind::kTrain; }
   int window() const;
   std::uint64_t most_in_flight() const;
@@ -178,14 +225,21 @@ class Stage {
   std::optional<Work> next_backward();
   std::optional<Work> next_forward();
   void finish(std::uint64_t pass);
+  void take_in(const Work& work);
   void close_calls();
 
   StageOptions options_;
+  Neighbours average_;                    // of averaging passes
   std::map<std::uint64_t, Pass> passes_;  // known and not finished
   std::uint64_t next_forward_ = 0;        // the pass whose forward comes next
   std::uint64_t next_backward_ = 0;       // the pass whose backward or answer comes next
   std::uint64_t updates_ = 0;
   bool update_due_ = false;
+  std::uint64_t update_gives_ = 0;  // the round that the weights go into after the update that is due
+  bool averaging_ = false;          // an averaging pass waits for its round
+  std::uint64_t entered_ = 0;       // rounds: at the root begun, at others given to
+  std::uint64_t held_ = 0;
+  std::uint64_t taken_ = 0;
   std::map<std::uint64_t, std::set<int>> update_ties_;  // by update: whose gradients came
   std::map<int, std::deque<std::uint64_t>> to_adopt_;   // by keeper
   std::map<int, std::uint64_t> adopted_;                // by keeper: the updates that its values contain
@@ -204,6 +258,13 @@ class Stage {
   std::uint64_t evaluating_in_flight_ = 0;
   std::uint64_t updates_everywhere_ = 0;  // that every stage has made or is about to
   bool flushing_ = false;                 // the last training pass begun is followed by an update
+  bool called_ = false;
+  bool averaging_asked_ = false;
+  bool averaging_in_flight_ = false;
+  std::uint64_t updates_begun_ = 0;           // since the last round was entered
+  std::uint64_t samples_ = 0;                 // of passes begun since then
+  std::uint64_t round_samples_ = 0;           // the same of the last round
+  std::optional<std::uint64_t> round_epoch_;  // of the last round, or of the first update
 };
 
 }  // namespace ravnest::pipeline

@@ -1,5 +1,4 @@
 #include "ravnest/pipeline/stage.h"
-
 #include "ravnest/pipeline/stage_testing.h"
 
 namespace ravnest::pipeline::testing {

@@ -49,13 +49,14 @@ inline std::string word(const Work& work) {
     case WorkKind::kBackward: return text("B", work.head.pass);
     case WorkKind::kAnswer: return text("A", work.head.pass);
     case WorkKind::kUpdate: return text("U", work.number);
+    case WorkKind::kAverage: return text("M", work.number);
     case WorkKind::kAdopt: return text("V", work.number, "/", work.from);
   }
   return "?";
 }
 
 // Does all there is to do, and says what that was: F0 and B0 are forward and backward of pass 0, A0 its answer, U0 the
-// first update, V1/0 the adoption of stage 0's values after one update.
+// first update, M0 the same of an averaging pass, V1/0 the adoption of stage 0's values after one update.
 inline std::vector<std::string> do_all(Stage& stage) {
   std::vector<std::string> words;
   while (const auto work = stage.next()) {

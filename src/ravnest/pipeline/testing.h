@@ -57,6 +57,8 @@ class StubWorker final : public Worker {
   Numbers forwards() const { return locked(forwards_); }
   Numbers backwards() const { return locked(backwards_); }
   std::uint64_t updates() const { return locked(updates_); }
+  Numbers rounds_given() const { return locked(given_); }
+  Numbers rounds_taken() const { return locked(taken_); }
   std::uint64_t tied_gradients() const { return locked(tied_gradients_); }
   std::uint64_t adopted(int keeper) const { return locked(adopted_)[keeper]; }
   std::uint64_t updates_at_forward(std::uint64_t pass) const { return locked(updates_at_)[pass]; }
@@ -92,17 +94,27 @@ class StubWorker final : public Worker {
     return outgoing;
   }
 
-  Result<std::vector<Outgoing>> update(std::uint64_t number, std::vector<wire::TiedTensors> tied) override {
+  Result<std::vector<Outgoing>> update(const Update& update, std::vector<wire::TiedTensors> tied) override {
+    const std::uint64_t number = update.number;
     if (Status status = enter(WorkKind::kUpdate, number); !status.ok()) return status;
     std::vector<Outgoing> outgoing;
-    if (!by_pass_) exchange_gradients(number, tied, outgoing);
+    if (!by_pass_ && update.steps) exchange_gradients(number, tied, outgoing);
     for (const int user : stage_.tied_users) {
       outgoing.push_back({user, wire::TiedTensors{false, number + 1, own_index(), {}}});
     }
     const std::lock_guard lock(mutex_);
     EXPECT_EQ(updates_, number);
     ++updates_;
+    if (update.takes > 0) taken_.push_back(update.takes);
+    if (update.gives > 0) given_.push_back(update.gives);
     return outgoing;
+  }
+
+  Status give(std::uint64_t gives, std::uint64_t takes) override {
+    const std::lock_guard lock(mutex_);
+    if (takes > 0) taken_.push_back(takes);
+    given_.push_back(gives);
+    return {};
   }
 
   Status adopt(wire::TiedTensors values) override {
@@ -160,6 +172,8 @@ class StubWorker final : public Worker {
   Numbers forwards_;
   Numbers backwards_;
   std::uint64_t updates_ = 0;
+  Numbers given_;
+  Numbers taken_;
   std::uint64_t tied_gradients_ = 0;
   std::map<int, std::uint64_t> adopted_;
   std::map<std::uint64_t, std::uint64_t> updates_at_;

@@ -17,6 +17,14 @@ struct Outgoing {
   wire::Message message;
 };
 
+// One update of the weights, with what rounds between clusters have to do with it.
+struct Update {
+  std::uint64_t number = 0;
+  bool steps = true;        // with a step of the optimizer on all gradients since the last one
+  std::uint64_t takes = 0;  // then the result of that round is taken in; 0: none
+  std::uint64_t gives = 0;  // then the weights as they are go into that round; 0: none
+};
+
 class Worker {
  public:
   Worker() = default;
@@ -31,9 +39,11 @@ class Worker {
   // pass by pass. Returns a Backward for each producer, and such gradients for the keepers.
   virtual Result<std::vector<Outgoing>> backward(const wire::PassHead& head, std::vector<wire::Backward> answers,
                                                  std::vector<wire::TiedTensors> tied) = 0;
-  // One step of the optimizer on all gradients since the last one; `tied` as above, where that comes update by update.
-  // Returns values for those who use weights kept here, and gradients for the keepers.
-  virtual Result<std::vector<Outgoing>> update(std::uint64_t number, std::vector<wire::TiedTensors> tied) = 0;
+  // `tied` as above, where that comes update by update. Returns values for those who use weights kept here, and
+  // gradients for the keepers.
+  virtual Result<std::vector<Outgoing>> update(const Update& update, std::vector<wire::TiedTensors> tied) = 0;
+  // An averaging pass: takes in the result of the round `takes`, if any, and gives the weights to the round `gives`.
+  virtual Status give(std::uint64_t gives, std::uint64_t takes) = 0;
   // New values of weights that another stage keeps.
   virtual Status adopt(wire::TiedTensors values) = 0;
 };

@@ -64,6 +64,7 @@ Status RunRecord::take_in(const Expected& expected, wire::Report& report) {
   const pipeline::Offer& offer = expected.offer;
   switch (offer.kind) {
     case wire::PassKind::kPredict: outputs_.push_back(std::move(report.outputs)); return {};
+    case wire::PassKind::kAverage: return invalid("an averaging pass was reported");
     case wire::PassKind::kValidate:
       counted_ += report.samples;
       correct_ += report.correct;

@@ -64,6 +64,7 @@ void Judge::begins(int stage, const Work& work) {
     case WorkKind::kForward: forward_begins(stage, work); break;
     case WorkKind::kBackward:
     case WorkKind::kAnswer: backward_begins(stage, work); break;
+    case WorkKind::kAverage:
     case WorkKind::kUpdate: update_begins(stage, work); break;
     case WorkKind::kAdopt:
       if (work.number != truth(stage).adopted[static_cast<std::size_t>(work.from)] + 1) {
@@ -208,6 +209,7 @@ void Judge::ends(int stage, const Work& work) {
       break;
     }
     case WorkKind::kAnswer: ++at.backwarded; break;
+    case WorkKind::kAverage:
     case WorkKind::kUpdate:
       if (at.held[at.updates] == 0) --at.alive;
       ++at.updates;

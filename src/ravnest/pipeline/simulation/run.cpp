@@ -197,6 +197,7 @@ void Run::send_results(int index, const Work& work) {
         send(EventKind::kTiedValues, index, user, at.stage.updates(), Lane::kNormal);
       }
       break;
+    case WorkKind::kAverage:
     case WorkKind::kAdopt: break;
   }
 }

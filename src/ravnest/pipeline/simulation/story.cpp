@@ -34,6 +34,7 @@ std::string in_words(const Work& work) {
     case WorkKind::kBackward: return text("backward of pass ", work.head.pass);
     case WorkKind::kAnswer: return text("answer to pass ", work.head.pass);
     case WorkKind::kUpdate: return text("update ", work.number);
+    case WorkKind::kAverage: return text("averaging update ", work.number);
     case WorkKind::kAdopt: return text("values after ", work.number, " updates of stage ", work.from);
   }
   return "unknown";

@@ -1,0 +1,82 @@
+// How a worker's weights change: by its optimizer, by other stages that use them, by other clusters.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "ravnest/pipeline/model_worker.h"
+
+namespace ravnest::pipeline {
+
+using at::Tensor;
+
+Result<std::vector<Outgoing>> ModelWorker::run_update(const Update& update, std::vector<wire::TiedTensors> tied) {
+  std::vector<Outgoing> outgoing;
+  if (update.steps) {
+    if (Status stepped = step(update.number, std::move(tied), outgoing); !stepped.ok()) return stepped;
+  }
+  if (update.takes > 0) take_in();
+  if (update.gives > 0) {
+    if (Status given = give(update.gives, 0); !given.ok()) return given;
+  }
+  auto values = tied_.values(update.number + 1, store_.newest(), options_.host_memory);
+  std::ranges::move(values, std::back_inserter(outgoing));
+  return outgoing;
+}
+
+Status ModelWorker::step(std::uint64_t number, std::vector<wire::TiedTensors> tied, std::vector<Outgoing>& outgoing) {
+  if (!ties_pass_by_pass(options_.schedule)) {
+    if (Status status = exchange_tied(std::move(tied), gradients_, number, outgoing); !status.ok()) return status;
+  }
+  if (options_.before_update) options_.before_update(epoch_);
+  if (options_.on_gradients) options_.on_gradients(gradients_);
+  if (optimizer_ && !gradients_.empty()) {
+    store_.prepare();
+    optimizer_->step(store_.parameters(), gradients_);
+    store_.publish();
+    note_versions();
+  }
+  stepped_ = true;
+  for (Tensor& gradient : gradients_) gradient.reset();
+  ++updates_;
+  if (options_.on_update) options_.on_update(updates_);
+  return {};
+}
+
+// -- averaging with other clusters
+
+Status ModelWorker::give(std::uint64_t gives, std::uint64_t takes) {
+  if (takes > 0) take_in();
+  options_.averaging->give(gives, strands_->values(store_));
+  stepped_ = false;
+  return {};
+}
+
+void ModelWorker::take_in() {
+  store_.prepare();
+  strands_->take_in(options_.averaging->take(), !stepped_, store_);
+  store_.publish();
+  note_versions();
+}
+
+// Of weights that are kept here the others' gradients are added; those of weights that are kept elsewhere go there.
+Status ModelWorker::exchange_tied(std::vector<wire::TiedTensors> sent, std::span<Tensor> gradients,
+                                  std::uint64_t number, std::vector<Outgoing>& outgoing) const {
+  if (Status added = tied_.add(std::move(sent), gradients, engine_.device()); !added.ok()) return added;
+  auto messages = tied_.take_out(gradients, number, [this](const Tensor& gradient) { return packed(gradient); });
+  std::ranges::move(messages, std::back_inserter(outgoing));
+  return {};
+}
+
+void ModelWorker::note_versions() { versions_most_ = std::max(versions_most_.load(), store_.alive()); }
+
+Status ModelWorker::adopt(wire::TiedTensors values) {
+  store_.prepare();
+  Status adopted = tied_.adopt(values, store_.parameters());
+  store_.publish();
+  note_versions();
+  return adopted;
+}
+
+}  // namespace ravnest::pipeline
