@@ -1,0 +1,42 @@
+// Sends without ever waiting: what does not fit into a peer's queue is kept, and sent when it does.
+//
+// For a thread that also receives: it must not wait for room, or two nodes that wait for each other would wait for
+// ever. What is kept is not bounded here; the protocol above has to. One thread uses it.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "ravnest/base/status.h"
+#include "ravnest/transport/endpoint.h"
+
+namespace ravnest::transport {
+
+class Outbox {
+ public:
+  // The endpoint outlives it. The channel's `receive` is interrupted when there may be room again: `flush` then.
+  Outbox(Endpoint& endpoint, Channel channel) : endpoint_(endpoint), channel_(channel) {}
+
+  // kInvalid for a message that can never be sent. To a peer that is lost or has left nothing happens: whoever watches
+  // the peers knows.
+  Status send(const std::string& peer, wire::Message message, Priority priority);
+  // Sends what has room by now.
+  Status flush();
+
+ private:
+  enum class Fate : unsigned char { kSent, kDropped, kKept };
+  using Queue = std::pair<std::string, Priority>;
+  Result<Fate> attempt(const Queue& queue, const wire::Message& message);
+
+  Endpoint& endpoint_;
+  const Channel channel_;
+  std::map<Queue, std::deque<wire::Message>> kept_;
+  // Shared with completions, which may come when the outbox is gone.
+  std::shared_ptr<std::atomic<bool>> wants_room_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace ravnest::transport
