@@ -7,7 +7,7 @@ fused model on the validation set, computed by plain PyTorch; so is the peer's.
 """
 
 import argparse
-import json
+import contextlib
 import os
 import statistics
 import subprocess
@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 from digits import load_data, make_loaders, make_model  # noqa: E402
-from stage_processes import free_ports  # noqa: E402
+from pools import write_local_pool  # noqa: E402
 from torch import nn  # noqa: E402
 
 import ravnest  # noqa: E402
@@ -49,12 +49,7 @@ def plain(seed: int, epochs: int) -> float:
 def by_nodes(count: int, seed: int, epochs: int) -> float:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "node_data").mkdir()
-        pool = {
-            i: {"IP": f"127.0.0.1:{port}", "benchmarks": {"ram": 8, "bandwidth": 1000}}
-            for i, port in enumerate(free_ports(count))
-        }
-        (folder / "node_data/node_configs.json").write_text(json.dumps(pool))
+        write_local_pool(folder / "node_data", count)
         subprocess.run(
             [sys.executable, DIGITS / "plan.py", "--seed", str(seed)], cwd=folder, check=True, capture_output=True
         )
@@ -69,7 +64,8 @@ def by_nodes(count: int, seed: int, epochs: int) -> float:
         ]
         assert [node.wait(600) for node in nodes] == [0] * count
         model = make_model()
-        fused = ravnest.model_fusion(trained=folder / "trained")
+        with contextlib.redirect_stdout(None):  # where it wrote is of no interest between the results
+            fused = ravnest.model_fusion(trained=folder / "trained")
         model.load_state_dict(torch.load(fused, weights_only=True), strict=True)
         return accuracy_of(model)
 

@@ -1,5 +1,7 @@
 """The model's call signature: from arguments as a user gives them to the executor's flat list, and back."""
 
+from collections.abc import Mapping
+
 from torch.utils import _pytree as pytree
 
 from ._core import Error
@@ -22,8 +24,8 @@ class Call:
             self._names = [f"argument {i}" for i in range(count)] + list(self._kwargs)
         specs = [*self._args, *self._kwargs.values()]
         flat = all(spec.is_leaf() for spec in specs)
-        self.plain_count = len(self._args) if flat and not self._kwargs else -1
-        self.single_output = self._out_spec.is_leaf()
+        self._plain_count = len(self._args) if flat and not self._kwargs else -1
+        self._single_output = self._out_spec.is_leaf()
         self.names = tuple(self._names)
         self.count = len(self._names)
 
@@ -34,10 +36,23 @@ class Call:
 
     def unflatten(self, outputs: list):
         """The flat results in the structure that the model returns."""
-        return pytree.tree_unflatten(outputs, self._out_spec)
+        return outputs[0] if self._single_output else pytree.tree_unflatten(outputs, self._out_spec)
+
+    def flatten_batch(self, batch, kwargs: dict) -> list:
+        """The flat inputs, from a batch (None, a tensor, a sequence of them or a dict by name) and more by keyword."""
+        if isinstance(batch, Mapping):
+            args, kwargs = (), {**batch, **kwargs}
+        elif batch is None:
+            args = ()
+        else:
+            args = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+        return self.flatten(args, {self.argument(name): value for name, value in kwargs.items()})
 
     def flatten(self, args: tuple, kwargs: dict) -> list:
         """The flat inputs, from arguments given by position or by name. TypeError where they do not fit the model."""
+        # The common call is tensors by position: nothing to flatten, nothing to bind.
+        if not kwargs and len(args) == self._plain_count:
+            return list(args)
         count = len(self._args)
         if len(args) > len(self._names):
             raise TypeError(f"the model takes {self._expected()}, but {len(args)} were given by position")

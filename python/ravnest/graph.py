@@ -46,12 +46,10 @@ class Graph:
 
     def __call__(self, *args, train: bool = True, **kwargs):
         call = self._train if train else self._eval
-        # The common call is tensors by position: nothing to flatten, nothing to bind.
-        flat = list(args) if not kwargs and len(args) == call.plain_count else call.flatten(args, kwargs)
-        outputs = self._run(flat, train, self.seed, self.step, self._plain)
+        outputs = self._run(call.flatten(args, kwargs), train, self.seed, self.step, self._plain)
         if train:
             self.step += 1
-        return outputs[0] if call.single_output else call.unflatten(outputs)
+        return call.unflatten(outputs)
 
     @property
     def random(self) -> str:

@@ -18,8 +18,7 @@ class Judge:
 
     def __call__(self, head, outputs):
         train = head["kind"] == "train"
-        call = self._calls[train]
-        result = outputs[0] if call.single_output else call.unflatten(outputs)
+        result = self._calls[train].unflatten(outputs)
         try:
             item = self._labels[train].item(head["epoch"], head["index"], head["digest"])
         except Error as error:

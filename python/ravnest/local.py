@@ -137,8 +137,7 @@ class _Judge:
         self.targets: dict[int, list] = {}  # by batch: those of its parts
 
     def __call__(self, head, outputs):
-        call = self._calls[head["kind"] == "train"]
-        result = outputs[0] if call.single_output else call.unflatten(outputs)
+        result = self._calls[head["kind"] == "train"].unflatten(outputs)
         targets = self.targets[head["batch"]][head["part"]]
         if head["part"] == head["parts"] - 1:
             del self.targets[head["batch"]]

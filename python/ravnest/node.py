@@ -3,7 +3,6 @@
 import os
 import uuid
 import warnings
-from collections.abc import Mapping
 
 import torch
 
@@ -12,7 +11,7 @@ from .calls import Call
 from .errors import Error
 from .judge import Judge, guarded, reason_of
 from .labels import Labels
-from .optimizers import form_without_torch, make_optimizer, native_form, step_function, watch
+from .optimizers import StageOptimizer
 from .own_stage import captured_stage
 from .seed import current_seed
 from .surroundings import name_from_outside, share_cores
@@ -126,35 +125,19 @@ class Node:
                 stacklevel=3,
             )
         self._calls = {train: Call(self._core, train) for train in (True, False)}
-        unique = {id(p): p for p in self._core.parameters().values() if p.requires_grad}
-        self._parameters = list(unique.values())
-        self._optimizer_made = (optimizer, options)
-        self._optimizer = None
-        self._native = form_without_torch(optimizer, options, len(self._parameters))
-        if self._native is None:
-            self._make_optimizer()
+        self._optimizer = StageOptimizer(self._core, optimizer, options)
         self.lr_scheduler = None
         self._scheduler_steps = 0
-
-    def _make_optimizer(self):
-        self._optimizer = make_optimizer(*self._optimizer_made, self._parameters)
-        if self._optimizer is None:
-            return
-        self._native = self._native or native_form(self._optimizer, self._parameters)
-        if self._native is not None:
-            watch(self._optimizer, self._core.set_option)
 
     # -- facts
 
     @property
     def optimizer(self):
         """The stage's optimizer, with its state; None for a stage without parameters."""
-        if self._optimizer is None:
-            self._make_optimizer()
-        if self._optimizer is not None and self._native is not None and self._call is None and self._equipped:
-            for index, state in self._core.optimizer_state()["state"].items():
-                self._optimizer.state[self._parameters[index]] = state
-        return self._optimizer
+        self._optimizer.make(self._core)
+        if self._call is None and self._equipped:
+            self._optimizer.take_state(self._core)
+        return self._optimizer.own
 
     def parameters(self) -> dict[str, torch.Tensor]:
         """Name -> parameter of this stage, by the model's own names."""
@@ -300,16 +283,11 @@ class Node:
         if self._equipped:
             return
         self._make_scheduler()
-        optimizer = None
-        if self._native is not None:
-            optimizer = self._native
-        elif self._optimizer is not None:
-            optimizer = guarded("the optimizer", step_function(self._optimizer, self._parameters))
         _, _, by_epoch = self._scheduler_made
         step_by = guarded("the scheduler", self._step_scheduler_to) if self.lr_scheduler is not None else None
         self._core.equip(
             self._judge() if self.is_leaf else None,
-            optimizer,
+            self._optimizer.for_core(),
             self.schedule,
             self.window,
             self.seed % 2**63,
@@ -336,11 +314,11 @@ class Node:
             return
         if scheduler is torch.optim.lr_scheduler.ReduceLROnPlateau:
             raise ValueError("ReduceLROnPlateau needs a metric at each step, which a stage does not have")
-        self.lr_scheduler = scheduler(self._optimizer, **params)
+        self.lr_scheduler = scheduler(self._optimizer.own, **params)
 
     def _step_scheduler_to(self, count):
         # The node steps the optimizer; torch warns where it has not seen that.
-        self._optimizer._opt_called = True
+        self._optimizer.own._opt_called = True
         while self._scheduler_steps < count:
             self.lr_scheduler.step()
             self._scheduler_steps += 1
@@ -353,13 +331,14 @@ class Node:
         self._direct_call()
         self._end_sweep()
         digest, self.label_digest = self.label_digest, 0
-        self._core.feed("train", self._flat(True, tensors, kwargs), self.epoch, self._index, digest)
+        self._core.feed("train", self._calls[True].flatten_batch(tensors, kwargs), self.epoch, self._index, digest)
         self._index += 1
         self.n_forwards += 1
 
     def _feed_validation(self, tensors, kwargs, digest, validation):
         self._sweep = validation
-        self._core.feed("validate", self._flat(False, tensors, kwargs), self._sweeps, self._sweep_index, digest)
+        flat = self._calls[False].flatten_batch(tensors, kwargs)
+        self._core.feed("validate", flat, self._sweeps, self._sweep_index, digest)
         self._sweep_index += 1
 
     def _end_sweep(self):
@@ -377,25 +356,10 @@ class Node:
 
     def _predict(self, tensors, kwargs):
         self._end_sweep()
-        self._core.feed("predict", self._flat(False, tensors, kwargs), 0, 0, 0)
+        self._core.feed("predict", self._calls[False].flatten_batch(tensors, kwargs), 0, 0, 0)
         self._core.drain()
         (outputs,) = self._core.outputs()
-        call = self._calls[False]
-        return outputs[0] if call.single_output else call.unflatten(outputs)
-
-    def _flat(self, train, tensors, kwargs):
-        call = self._calls[train]
-        if isinstance(tensors, Mapping):
-            args, kwargs = (), {**tensors, **kwargs}
-        elif tensors is None:
-            args = ()
-        elif isinstance(tensors, tuple | list):
-            args = tuple(tensors)
-        else:
-            args = (tensors,)
-        if not kwargs and len(args) == call.plain_count:
-            return list(args)
-        return call.flatten(args, {call.argument(name): value for name, value in kwargs.items()})
+        return self._calls[False].unflatten(outputs)
 
     def _judge(self):
         return Judge(

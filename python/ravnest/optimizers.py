@@ -3,6 +3,7 @@
 import torch
 
 from . import _core
+from .judge import guarded
 
 _NATIVE = {
     torch.optim.SGD: "SGD",
@@ -12,6 +13,46 @@ _NATIVE = {
     torch.optim.RMSprop: "RMSprop",
     torch.optim.Adagrad: "Adagrad",
 }
+
+
+class StageOptimizer:
+    """The optimizer of one stage: stepped by the core where it can be, by itself otherwise.
+
+    One that the core steps is made in torch, as `own`, only when somebody looks at it. The core is not kept: a node
+    that leaves its cluster lets go of it.
+    """
+
+    def __init__(self, core, optimizer, options: dict):
+        self._made = (optimizer, options)
+        unique = {id(p): p for p in core.parameters().values() if p.requires_grad}
+        self._parameters = list(unique.values())
+        self._native = form_without_torch(optimizer, options, len(self._parameters))
+        self.own = None
+        if self._native is None:
+            self.make(core)
+
+    def make(self, core) -> None:
+        """Make it in torch, unless it is made; a stage without parameters has none."""
+        if self.own is not None:
+            return
+        self.own = make_optimizer(*self._made, self._parameters)
+        if self.own is None:
+            return
+        self._native = self._native or native_form(self.own, self._parameters)
+        if self._native is not None:
+            watch(self.own, core.set_option)
+
+    def take_state(self, core) -> None:
+        """Have the one in torch show the state of the one that the core steps."""
+        if self.own is not None and self._native is not None:
+            for index, state in core.optimizer_state()["state"].items():
+                self.own.state[self._parameters[index]] = state
+
+    def for_core(self):
+        """What the core takes to make its updates with: (name, groups), or what makes one step, or None."""
+        if self._native is not None or self.own is None:
+            return self._native
+        return guarded("the optimizer", step_function(self.own, self._parameters))
 
 
 class NamedOptimizer(torch.optim.Optimizer):

@@ -1,8 +1,10 @@
-"""Archives of the test models, each captured once per run."""
+"""What many tests begin with: archives of the test models, a planned cluster, processes that end with the test."""
 
 import models
 import pytest
 import torch
+from nodes import Cluster, end, plan
+from small_net import make_net
 
 import ravnest
 
@@ -23,3 +25,31 @@ def archive(tmp_path_factory):
         return written[case.name]
 
     return path_of
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a plan of the small network for three nodes."""
+    plan(tmp_path, make_net(), (torch.randn(20, 12),))
+    return tmp_path
+
+
+@pytest.fixture
+def cluster(folder):
+    """Three nodes with the small network."""
+    return Cluster(folder)
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """One node with all of the small network."""
+    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=1, min_cluster_size=1)
+    return Cluster(tmp_path, 1)
+
+
+@pytest.fixture
+def processes():
+    """name -> process, for the test to fill."""
+    started = {}
+    yield started
+    end(started.values())

@@ -1,15 +1,15 @@
 """Whole clusters of Nodes: as threads of this process, over real sockets with TLS, or as processes."""
 
-import json
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from stage_processes import free_ports
+from pools import write_local_pool
 from torch import nn
 
 import ravnest
@@ -20,12 +20,7 @@ PATIENCE_S = 120
 def plan(folder: Path, model: nn.Module, example, nodes: int = 3, kwargs=None, **options) -> ravnest.Plan:
     """A plan for so many nodes on free ports of this machine, in `folder`/node_data."""
     node_data = folder / "node_data"
-    node_data.mkdir(parents=True, exist_ok=True)
-    pool = {
-        i: {"IP": f"127.0.0.1:{port}", "benchmarks": {"ram": 8, "bandwidth": 1000}}
-        for i, port in enumerate(free_ports(nodes))
-    }
-    (node_data / "node_configs.json").write_text(json.dumps(pool))
+    write_local_pool(node_data, nodes)
     return ravnest.clusterize(model, example, kwargs, node_data=node_data, **options)
 
 
@@ -103,3 +98,41 @@ def end(processes) -> None:
     for process in processes:
         process.kill()
         process.wait()
+
+
+def wait_for(fact: Callable, otherwise: str, within_s: float = 60):
+    """What `fact` gives, as soon as it is true; `otherwise` is what is wrong when it never is."""
+    deadline = time.monotonic() + within_s
+    while not (result := fact()):
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.01)
+    return result
+
+
+def wait_for_line(process, line: str, within_s: float = 60) -> list[str]:
+    """Everything up to the first line that has `line` in it. A process that has not written it by then is killed."""
+    lines = []
+    timer = threading.Timer(within_s, process.kill)
+    timer.start()
+    try:
+        for each in iter(process.stdout.readline, ""):
+            lines.append(each)
+            if line in each:
+                return lines
+    finally:
+        timer.cancel()
+    raise AssertionError(f"{line!r} is not in what it wrote:\n{''.join(lines)}")
+
+
+def outcomes(processes, within_s: float = 60) -> dict:
+    """name -> (exit status, output), of processes that have to be over soon; others' load makes it as much later."""
+    within_s *= max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    deadline = time.monotonic() + within_s
+    result = {}
+    for name, process in processes.items():
+        try:
+            output, _ = process.communicate(timeout=max(deadline - time.monotonic(), 0.01))
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(f"{name} still runs after {within_s} s") from error
+        result[name] = (process.returncode, output)
+    return result

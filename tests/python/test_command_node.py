@@ -2,57 +2,28 @@
 
 import shutil
 import signal
-import subprocess
-import time
 
 import command
 import npy_run
 import numpy
 import pytest
 import torch
-from nodes import Cluster, end, plan
+from nodes import Cluster, outcomes, wait_for, wait_for_line
 from small_net import make_net
 
 import ravnest
 
 NAMES = ["node_0", "node_1", "node_2"]
-DEADLINE_S = 60
 
 
-@pytest.fixture
-def folder(tmp_path):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),))
-    return tmp_path
-
-
-@pytest.fixture
-def started():
-    processes = {}
-    yield processes
-    end(processes.values())
-
-
-def start(folder, names, started) -> None:
+def start(folder, names, processes) -> None:
     for name in names:
-        started[name] = command.start("node", name, cwd=folder)
+        processes[name] = command.start("node", name, cwd=folder)
 
 
-def outputs_of(started, within_s=DEADLINE_S) -> dict:
-    """name -> (exit status, output)."""
-    deadline = time.monotonic() + within_s
-    result = {}
-    for name, process in started.items():
-        try:
-            output, _ = process.communicate(timeout=max(deadline - time.monotonic(), 0.01))
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"{name} still runs after {within_s} s")
-        result[name] = (process.returncode, output)
-    return result
-
-
-def by_command(folder, started) -> Cluster:
-    start(folder, NAMES, started)
-    ended = outputs_of(started)
+def by_command(folder, processes) -> Cluster:
+    start(folder, NAMES, processes)
+    ended = outcomes(processes)
     assert [status for status, _ in ended.values()] == [0, 0, 0], ended
     return Cluster(folder)
 
@@ -108,34 +79,34 @@ def step_lr(optimizer, step_size):
         ({"optimizer": "SGD", "lr": 0.1}, {"optimizer": torch.optim.SGD, "optimizer_params": {"lr": 0.1}}),
     ],
 )
-def test_a_run_without_python_is_that_of_python(folder, started, files, options):
+def test_a_run_without_python_is_that_of_python(folder, processes, files, options):
     npy_run.write_files(folder, **files)
-    own = by_command(folder, started)
+    own = by_command(folder, processes)
     assert_same(own, by_python(folder, **options))
     assert len(own.losses()) == 18 // options.get("update_frequency", 1)
 
 
 @pytest.mark.parametrize("commands", [["node_1"], ["node_0"], ["node_2"], ["node_0", "node_1"]])
-def test_nodes_with_and_without_python_train_together(folder, started, commands):
+def test_nodes_with_and_without_python_train_together(folder, processes, commands):
     npy_run.write_files(folder)
-    start(folder, commands, started)
+    start(folder, commands, processes)
     mixed = Cluster(folder)
     mixed.names = [name for name in NAMES if name not in commands]
     mixed.run(npy_run.script())
-    ended = outputs_of(started)
+    ended = outcomes(processes)
     assert all(status == 0 for status, _ in ended.values()), ended
     assert_same(mixed, by_python(folder))
 
 
-def test_a_stem_needs_no_data_and_the_root_says_how_it_went(folder, started, tmp_path):
+def test_a_stem_needs_no_data_and_the_root_says_how_it_went(folder, processes, tmp_path):
     npy_run.write_files(folder)
     stem = tmp_path / "stem"
     stem.mkdir()
     shutil.copy(folder / "train.toml", stem)
     shutil.copytree(folder / "node_data", stem / "node_data")
-    started["node_1"] = command.start("node", "node_1", cwd=stem)
-    start(folder, ["node_0", "node_2"], started)
-    ended = outputs_of(started)
+    processes["node_1"] = command.start("node", "node_1", cwd=stem)
+    start(folder, ["node_0", "node_2"], processes)
+    ended = outcomes(processes)
     assert [status for status, _ in ended.values()] == [0, 0, 0], ended
     assert "epoch 3/3: loss" in ended["node_0"][1]
     assert "Trained 3 epochs in" in ended["node_0"][1]
@@ -143,24 +114,24 @@ def test_a_stem_needs_no_data_and_the_root_says_how_it_went(folder, started, tmp
     assert not (stem / "losses.txt").exists()
 
 
-def test_a_shuffled_run_is_the_same_run_each_time(folder, started):
+def test_a_shuffled_run_is_the_same_run_each_time(folder, processes):
     npy_run.write_files(folder, more="")
     toml = (folder / "train.toml").read_text().replace("rows = [0, 140]", "rows = [0, 140]\nshuffle = true")
     (folder / "train.toml").write_text(toml)
-    first = by_command(folder, started).losses()
-    started.clear()
-    assert by_command(folder, started).losses() == first
+    first = by_command(folder, processes).losses()
+    processes.clear()
+    assert by_command(folder, processes).losses() == first
     assert (folder / "losses.txt.1").exists()
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_on_any_node_ends_all_within_two_seconds(folder, started, name, number):
+def test_ctrl_c_on_any_node_ends_all_within_two_seconds(folder, processes, name, number):
     npy_run.write_files(folder, epochs=1_000_000, schedule="async")
-    start(folder, NAMES, started)
-    wait_for_losses(folder)
-    started[name].send_signal(number)
-    for other, (status, output) in outputs_of(started, 2).items():
+    start(folder, NAMES, processes)
+    wait_for((folder / "losses.txt").exists, "nothing is trained")
+    processes[name].send_signal(number)
+    for other, (status, output) in outcomes(processes, 2).items():
         last = output.strip().splitlines()[-1]
         if other == name:
             assert (status, last) == (130, f"ravnest: {name} was interrupted")
@@ -168,50 +139,41 @@ def test_ctrl_c_on_any_node_ends_all_within_two_seconds(folder, started, name, n
             assert (status, last) == (1, f"ravnest: {name} (stage {name[-1]}) was interrupted")
 
 
-def wait_for_losses(folder) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not (folder / "losses.txt").exists():
-        assert time.monotonic() < deadline, "nothing is trained"
-        time.sleep(0.01)
-
-
-def test_ctrl_c_while_it_waits_for_others(folder, started):
+def test_ctrl_c_while_it_waits_for_others(folder, processes):
     npy_run.write_files(folder)
-    start(folder, ["node_1"], started)
-    while "waiting for node_0" not in started["node_1"].stdout.readline():
-        assert started["node_1"].poll() is None
-    started["node_1"].send_signal(signal.SIGINT)
-    assert outputs_of(started, 2)["node_1"][0] == 130
+    start(folder, ["node_1"], processes)
+    wait_for_line(processes["node_1"], "waiting for node_0")
+    processes["node_1"].send_signal(signal.SIGINT)
+    assert outcomes(processes, 2)["node_1"][0] == 130
 
 
 def reasons(ended) -> set:
     return {output.strip().splitlines()[-1] for _, output in ended.values()}
 
 
-def test_labels_that_are_not_the_roots_end_the_run(folder, started, tmp_path):
+def test_labels_that_are_not_the_roots_end_the_run(folder, processes, tmp_path):
     npy_run.write_files(folder)
     leaf = tmp_path / "leaf"
     leaf.mkdir()
     shutil.copytree(folder / "node_data", leaf / "node_data")
     npy_run.write_files(leaf)
     numpy.save(leaf / "y.npy", numpy.load(folder / "y.npy")[::-1].copy())
-    start(folder, ["node_0", "node_1"], started)
-    started["node_2"] = command.start("node", "node_2", cwd=leaf)
-    ended = outputs_of(started)
+    start(folder, ["node_0", "node_1"], processes)
+    processes["node_2"] = command.start("node", "node_2", cwd=leaf)
+    ended = outcomes(processes)
     assert all(status == 1 for status, _ in ended.values())
     assert all("the labels of node_2 for batch 0 of epoch 0 are not those of node_0" in each for each in reasons(ended))
     assert not (folder / "losses.txt").exists(), "nothing was trained on wrong pairs"
 
 
-def test_data_that_is_missing_on_one_node_is_said_on_all(folder, started):
+def test_data_that_is_missing_on_one_node_is_said_on_all(folder, processes):
     npy_run.write_files(folder)
-    start(folder, ["node_1", "node_2"], started)
+    start(folder, ["node_1", "node_2"], processes)
     for name in ("node_1", "node_2"):
-        while "waiting for" not in started[name].stdout.readline():
-            assert started[name].poll() is None
+        wait_for_line(processes[name], "waiting for")
     (folder / "x.npy").unlink()
-    start(folder, ["node_0"], started)
-    ended = outputs_of(started)
+    start(folder, ["node_0"], processes)
+    ended = outcomes(processes)
     assert all(status == 1 for status, _ in ended.values()), ended
     assert all("x.npy" in each for each in reasons(ended)), ended
 
@@ -256,11 +218,11 @@ def test_help_has_an_example(name, tmp_path):
     assert f"\n  ravnest {name}" in result.stdout.split("Examples:")[1]
 
 
-def test_eval_gives_the_accuracy_of_the_run(folder, started):
+def test_eval_gives_the_accuracy_of_the_run(folder, processes):
     npy_run.write_files(folder)
     model = make_net()
     ravnest.capture(model, (torch.randn(20, 12),), path=folder / "model.pt2")
-    run = by_command(folder, started)
+    run = by_command(folder, processes)
     assert command.run("fuse", "--safetensors", cwd=folder).returncode == 0
     weights = "trained/trained_state_dict.safetensors"
     result = command.run("eval", "model.pt2", "--weights", weights, cwd=folder)

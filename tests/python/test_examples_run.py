@@ -1,35 +1,26 @@
 """The examples, each as its README says: plan, three nodes as processes, fuse."""
 
 import importlib.util
-import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
 from nodes import PATIENCE_S, end, start
-from stage_processes import free_ports
+from pools import write_local_pool
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def write_pool(folder: Path, nodes: int = 3) -> None:
-    """A pool file of nodes on free ports of this machine."""
-    pool = {
-        i: {"IP": f"127.0.0.1:{port}", "benchmarks": {"ram": 8, "bandwidth": 1000}}
-        for i, port in enumerate(free_ports(nodes))
-    }
-    (folder / "node_data").mkdir()
-    (folder / "node_data/node_configs.json").write_text(json.dumps(pool))
-
-
-def run(script: Path, folder: Path) -> str:
-    """The script in its small mode, to its end; what it printed."""
+def run(script: Path, folder: Path, *arguments: str) -> str:
+    """The script to its end; what it printed."""
     done = subprocess.run(
-        [sys.executable, script, "--small"],
+        [sys.executable, script, *arguments],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -44,8 +35,8 @@ def run(script: Path, folder: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sorting", "bert", "resnet", "vit", "inception"])
 def test_an_example_is_planned_trained_on_three_nodes_and_fused_into_the_models_own_state_dict(name, tmp_path):
-    write_pool(tmp_path)
-    assert "3 nodes in 1 cluster" in run(EXAMPLES / name / "plan.py", tmp_path)
+    write_local_pool(tmp_path / "node_data", 3)
+    assert "3 nodes in 1 cluster" in run(EXAMPLES / name / "plan.py", tmp_path, "--small")
     processes = [start(EXAMPLES / name / "train.py", f"node_{i}", tmp_path, "--small") for i in range(3)]
     try:
         for process in processes:
@@ -57,7 +48,21 @@ def test_an_example_is_planned_trained_on_three_nodes_and_fused_into_the_models_
     assert losses
     assert all(0 < loss < 10 for loss in losses)
     # It loads the state dict strictly into the plain model, and would fail if a key were missing.
-    assert "plain PyTorch, with the fused weights" in run(EXAMPLES / name / "fuse.py", tmp_path)
+    assert "plain PyTorch, with the fused weights" in run(EXAMPLES / name / "fuse.py", tmp_path, "--small")
+
+
+@pytest.mark.slow
+def test_the_demo_of_digits_ends_with_the_fused_model_in_plain_pytorch_and_a_picture(tmp_path):
+    lines = run(EXAMPLES / "digits/demo.py", tmp_path, "--epochs", "2").splitlines()
+    said = re.fullmatch(r"plain PyTorch, with the fused weights: (\d+\.\d\d)% of the validation set correct", lines[-2])
+    assert said, lines
+    by_chance = 10  # percent
+    assert float(said[1]) > 2 * by_chance
+    assert lines[-1] == "the losses as a picture: demo/losses.svg"
+    picture = ElementTree.parse(tmp_path / "demo/losses.svg").getroot()
+    points = picture.find("{http://www.w3.org/2000/svg}polyline").get("points").split()
+    losses = (tmp_path / "demo/losses.txt").read_text().splitlines()
+    assert len(points) == len(losses) == 2 * 17
 
 
 def cifar10():

@@ -2,196 +2,13 @@
 
 import pytest
 import torch
-from nodes import Cluster, plan
+from plain_run import assert_same, plain, script
 from small_net import criterion, loaders, make_data, make_net
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import ravnest
 from ravnest import Trainer
-from ravnest.labels import items_of
-
-SEED = 42
-
-
-@pytest.fixture
-def cluster(tmp_path):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),))
-    return Cluster(tmp_path)
-
-
-def script(epochs=3, trainer=Trainer, calls=("train",), trainer_options=None, **options):
-    """What users write, the same for every node."""
-
-    def play(make):
-        train, val = loaders()
-        options.setdefault("optimizer", torch.optim.SGD)
-        options.setdefault("optimizer_params", {"lr": 0.05, "momentum": 0.9})
-        with make(
-            **{"criterion": criterion, "labels": train, "test_labels": val, "schedule": "sync", **options}
-        ) as node:
-            own = trainer(
-                node=node, train_loader=train, val_loader=val, epochs=epochs, save=True, **(trainer_options or {})
-            )
-            results = [getattr(own, call)() for call in calls]
-            return {"results": results, "node": node.name, "lr": _lr(node), "state": _state(node)}
-
-    return play
-
-
-def _lr(node):
-    return [group["lr"] for group in node.optimizer.param_groups] if node.optimizer is not None else []
-
-
-def _state(node):
-    return node.optimizer.state_dict()["state"] if node.optimizer is not None else {}
-
-
-def plain(
-    epochs=3,
-    optimizer=torch.optim.SGD,
-    options=None,
-    scheduler=None,
-    update_frequency=1,
-    by_epoch=True,
-    clip=None,
-    model=None,
-):
-    """The same in one process of plain PyTorch: losses by update, accuracies by epoch, the model and its rates."""
-    model = model or make_net()
-    train, val = loaders()
-    own = optimizer(model.parameters(), **(options if options is not None else {"lr": 0.05, "momentum": 0.9}))
-    rates = scheduler(own) if scheduler else None
-    losses, accuracies, window, batches = [], [], 0.0, 0
-    for epoch in range(epochs):
-        model.train()
-        for item in items_of(train, SEED, epoch):
-            loss = criterion(model(item[0]), item)
-            loss.backward()
-            window += loss.item()
-            batches += 1
-            if batches % update_frequency == 0:
-                if clip:
-                    clip(model.parameters())
-                own.step()
-                own.zero_grad()
-                losses.append(window)
-                window = 0.0
-                if rates and not by_epoch:
-                    rates.step()
-        if rates and by_epoch:
-            rates.step()
-        model.eval()
-        with torch.no_grad():
-            right = sum((model(x).argmax(1) == y).sum().item() for x, y in val)
-        accuracies.append(100 * right / 60)
-    return losses, accuracies, model, own
-
-
-def assert_same(cluster, expected) -> None:
-    losses, accuracies, model, _ = expected
-    assert cluster.losses() == [round(loss, 4) for loss in losses]
-    assert cluster.accuracies() == [round(accuracy, 2) for accuracy in accuracies]
-    fused = cluster.fused()
-    own = model.state_dict()
-    assert fused.keys() == own.keys()
-    for name, tensor in own.items():
-        assert fused[name].dtype == tensor.dtype
-        assert torch.equal(fused[name], tensor), name
-    make_net().load_state_dict(fused, strict=True)
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "options"),
-    [
-        (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "nesterov": True}),
-        (torch.optim.Adam, {}),
-        (torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
-    ],
-)
-def test_a_synchronous_run_is_that_of_plain_pytorch(cluster, optimizer, options):
-    cluster.run(script(optimizer=optimizer, optimizer_params=options))
-    assert_same(cluster, plain(optimizer=optimizer, options=options))
-
-
-class Rule(torch.optim.Optimizer):
-    """An optimizer that nobody knows."""
-
-    def __init__(self, params, lr):
-        super().__init__(params, {"lr": lr})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self.state[parameter]["seen"] = self.state[parameter].get("seen", 0) + 1
-                    parameter.sub_(parameter.grad.sign(), alpha=group["lr"])
-
-
-@pytest.mark.parametrize("optimizer", [Rule, lambda params, lr: Rule(params, lr)])
-def test_any_optimizer_works(cluster, optimizer):
-    results = cluster.run(script(optimizer=optimizer, optimizer_params={"lr": 0.01}))
-    assert_same(cluster, plain(optimizer=Rule, options={"lr": 0.01}))
-    assert all(state["seen"] == 21 for state in results["node_1"]["state"].values())
-
-
-def test_a_subclass_of_a_stock_optimizer_is_its_own_optimizer(cluster):
-    class Doubled(torch.optim.SGD):
-        def step(self, closure=None):
-            super().step(closure)
-            super().step(closure)
-
-    cluster.run(script(optimizer=Doubled, optimizer_params={"lr": 0.02}))
-    assert_same(cluster, plain(optimizer=Doubled, options={"lr": 0.02}))
-
-
-@pytest.mark.parametrize("by_epoch", [True, False])
-@pytest.mark.parametrize(
-    "scheduler",
-    [
-        lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5),
-        lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step)),
-    ],
-)
-def test_schedulers_step_as_in_one_process(cluster, scheduler, by_epoch):
-    results = cluster.run(script(lr_scheduler=scheduler, lr_step_on_epoch_change=by_epoch))
-    expected = plain(scheduler=scheduler, by_epoch=by_epoch)
-    assert_same(cluster, expected)
-    for result in results.values():
-        assert result["lr"] == [group["lr"] for group in expected[3].param_groups]
-
-
-def test_a_native_optimizer_shows_its_state(cluster):
-    results = cluster.run(script(optimizer=torch.optim.Adam, optimizer_params={}))
-    *_, own = plain(optimizer=torch.optim.Adam, options={})
-    expected = list(own.state_dict()["state"].values())
-    shown = [state for name in cluster.names for state in results[name]["state"].values()]
-    assert len(shown) == len(expected)
-    for one, other in zip(shown, expected, strict=True):
-        assert torch.equal(one["exp_avg"], other["exp_avg"])
-        assert one["step"] == other["step"]
-
-
-def test_rates_that_are_set_by_hand_hold_from_the_next_call_on(cluster):
-    def play(make):
-        train, _ = loaders(shuffle=False)
-        with make(
-            optimizer=torch.optim.SGD, optimizer_params={"lr": 0.1}, criterion=criterion, labels=train, schedule="sync"
-        ) as node:
-            trainer = Trainer(node=node, train_loader=train)
-            trainer.train()
-            before = {name: tensor.clone() for name, tensor in node.parameters().items()}
-            node.optimizer.param_groups[0]["lr"] = 0
-            trainer.train()
-            return all(torch.equal(before[name], tensor) for name, tensor in node.parameters().items())
-
-    assert all(cluster.run(play).values())
-
-
-def test_an_optimizer_of_ours_by_its_name(cluster):
-    cluster.run(script(optimizer="LAMB", optimizer_params={"lr": 0.01}, schedule="async"))
-    assert cluster.losses()[-1] < cluster.losses()[0]
 
 
 def test_gradients_add_up_over_batches(cluster):
@@ -355,23 +172,9 @@ def test_the_same_seed_gives_the_same_run(cluster):
     assert (cluster.folder / "losses.txt").read_text() == (cluster.folder / "losses.txt.1").read_text()
 
 
-def test_one_node_alone(tmp_path):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=1, min_cluster_size=1)
-    alone = Cluster(tmp_path, 1)
+def test_one_node_alone(alone):
     alone.run(script(calls=("train", "evaluate")))
     assert_same(alone, plain())
-
-
-def test_gradients_are_clipped_by_value(cluster):
-    cluster.run(script(clip_value=0.01))
-    assert_same(cluster, plain(clip=lambda parameters: nn.utils.clip_grad_value_(parameters, 0.01)))
-
-
-def test_a_stages_gradients_are_clipped_by_their_norm(tmp_path):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=1, min_cluster_size=1)
-    alone = Cluster(tmp_path, 1)
-    alone.run(script(clip_norm=0.1))
-    assert_same(alone, plain(clip=lambda parameters: nn.utils.clip_grad_norm_(parameters, 0.1)))
 
 
 def make_head() -> nn.Module:
@@ -401,16 +204,14 @@ def test_a_module_that_does_not_fit_the_planned_stage(cluster):
     assert str(errors["node_1"]).startswith("node_0 (stage 0) failed: its script raised\nTraceback")
 
 
-def test_the_weights_of_one_cluster_are_the_latest(tmp_path):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=1, min_cluster_size=1)
-
+def test_the_weights_of_one_cluster_are_the_latest(alone):
     def play(make):
         with make(criterion=criterion, labels=loaders()[0]) as node:
             before = {name: tensor.clone() for name, tensor in node.state_dict().items()}
             node.get_latest_weights()
             return all(torch.equal(before[name], tensor) for name, tensor in node.state_dict().items())
 
-    assert Cluster(tmp_path, 1).run(play)["node_0"]
+    assert alone.run(play)["node_0"]
 
 
 def test_names_come_from_outside_too(monkeypatch, tmp_path):

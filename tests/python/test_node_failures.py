@@ -4,18 +4,12 @@ import socket
 
 import pytest
 import torch
-from nodes import Cluster, plan
+from nodes import plan
 from small_net import criterion, loaders, make_net
 from torch import nn
 
 import ravnest
 from ravnest import Trainer
-
-
-@pytest.fixture
-def cluster(tmp_path):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),))
-    return Cluster(tmp_path)
 
 
 def play_with(trainer=Trainer, call="train", **options):

@@ -3,41 +3,14 @@
 import itertools
 import os
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
-import torch
-from nodes import Cluster, end, plan, start
+from nodes import Cluster, outcomes, start, wait_for_line
 from small_net import make_net
 
 SCRIPT = Path(__file__).parent / "node_script.py"
 NAMES = ["node_0", "node_1", "node_2"]
-
-
-@pytest.fixture
-def folder(tmp_path):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),))
-    return tmp_path
-
-
-@pytest.fixture
-def processes():
-    started = {}
-    yield started
-    end(started.values())
-
-
-def wait_for_line(process, line: str, deadline_s: float = 60) -> list[str]:
-    """Everything up to the first line that has `line` in it."""
-    lines, deadline = [], time.monotonic() + deadline_s
-    while time.monotonic() < deadline:
-        lines.append(process.stdout.readline())
-        if line in lines[-1] or not lines[-1]:
-            break
-    assert line in lines[-1], "".join(lines)
-    return lines
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(NAMES)))
@@ -58,20 +31,6 @@ def train_for_long(folder, processes) -> None:
     for name in NAMES:
         processes[name] = start(SCRIPT, name, folder, "10000", "0.01")
     wait_for_line(processes["node_2"], "training")
-
-
-def outcomes(processes, within_s: float) -> dict:
-    """name -> (exit status, output), of processes that have to be over soon; others' load makes it as much later."""
-    within_s *= max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    deadline = time.monotonic() + within_s
-    result = {}
-    for name, process in processes.items():
-        try:
-            output, _ = process.communicate(timeout=max(deadline - time.monotonic(), 0.01))
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"{name} still runs after {within_s} s")
-        result[name] = (process.returncode, output)
-    return result
 
 
 @pytest.mark.parametrize("name", NAMES)

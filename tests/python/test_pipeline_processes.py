@@ -8,6 +8,7 @@ import pytest
 import stage_processes
 import torch
 from digits_model import digits_data, digits_model
+from nodes import wait_for
 from torch.nn.functional import mse_loss
 
 import ravnest
@@ -49,12 +50,12 @@ def test_processes_compute_what_threads_do(tmp_path, stages, tls):
 
 
 def test_stages_may_start_in_any_order(tmp_path, stages):
-    folder = prepare(tmp_path, stages, steps=5)
+    folder = prepare(tmp_path, stages, steps=5, watch=True)
     processes = {}
     try:
         for stage in (2, 0, 1):
             processes[stage] = stage_processes.start(folder, stage)
-            time.sleep(0.3)  # not to wait for anything: so that the orders are different ones
+            wait_for((folder / f"memory_{stage}.txt").exists, f"stage {stage} did not start")
         results = [stage_processes.result_of(processes[stage], 60) for stage in range(3)]
     finally:
         for process in processes.values():
@@ -87,13 +88,11 @@ def kill_one(folder, victim: int, after_s: float) -> None:
 
 def wait_until_training(folder) -> None:
     """Each stage writes a line a second of its memory as soon as it runs; a few mean that all of them do."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        files = [folder / f"memory_{stage}.txt" for stage in range(3)]
-        if all(file.exists() and file.read_text().count("\n") >= 2 for file in files):
-            return
-        time.sleep(0.05)
-    raise AssertionError("the stages did not start")
+    files = [folder / f"memory_{stage}.txt" for stage in range(3)]
+    wait_for(
+        lambda: all(file.exists() and file.read_text().count("\n") >= 2 for file in files),
+        "the stages did not start",
+    )
 
 
 @pytest.mark.parametrize("victim", range(3))

@@ -11,7 +11,7 @@ import command
 import npy_run
 import pytest
 import torch
-from nodes import Cluster, end, plan
+from nodes import Cluster, end, plan, wait_for
 from small_net import make_net
 
 DEADLINE_S = 60
@@ -46,14 +46,6 @@ def script(folder, text) -> list:
     path = folder / "script.py"
     path.write_text(text)
     return ["--", sys.executable, "-S", path]
-
-
-def wait_for(what, reason: str):
-    deadline = time.monotonic() + DEADLINE_S
-    while not (result := what()):
-        assert time.monotonic() < deadline, reason
-        time.sleep(0.01)
-    return result
 
 
 def is_running(pid: int) -> bool:
