@@ -8,6 +8,7 @@
 #include "ravnest/graph/engine.h"
 #include "ravnest/graph/flow.h"
 #include "ravnest/graph/ir/testing.h"
+#include "ravnest/graph/ir/uses.h"
 
 namespace ravnest::graph {
 namespace {
@@ -264,6 +265,28 @@ TEST(Slice, RandomNumbersAndStatisticsAreThoseOfTheWholeWhereverItIsCut) {
     ++tried;
   }
   EXPECT_GE(tried, 3);
+}
+
+TEST(Slice, EachTensorIsFirstUsedInTheStageThatKeepsItWhereTheWholeModelUsesItFirst) {
+  for (const char* name : {"normalised", "tied"}) {
+    const ir::Model model = ir::read_archive(golden(name)).value();
+    const auto listed = ir::first_uses(model);
+    const std::map<std::string, int> whole(listed.begin(), listed.end());
+    EXPECT_GE(whole.size(), model.weights.size());
+    const std::vector<Cut> cuts = possible_cuts(model).value();
+    for (const Cut& cut : cuts) {
+      if (!cut.refusal.empty()) continue;
+      std::map<std::string, int> of_stages;
+      const std::vector<ir::Model> stages = stages_of(model, {cut.position});
+      for (int s = 0; s < 2; ++s) {
+        for (const auto& [tensor, place] : ir::first_uses(stages[s])) {
+          EXPECT_TRUE(of_stages.emplace(tensor, place).second) << tensor << " is in two stages";
+          EXPECT_EQ(place >= cut.position, s == 1) << tensor;
+        }
+      }
+      EXPECT_EQ(of_stages, whole) << name << " cut at " << cut.position;
+    }
+  }
 }
 
 TEST(Slice, TheEvalGraphIsCutWhereTheSameWeightsFallIntoTheSameStages) {

@@ -11,6 +11,10 @@ std::string parameter_label(const std::string& name) {
   return "L__self___" + module + "." + (dot == std::string::npos ? name : name.substr(dot + 1));
 }
 
+std::int64_t averaged_bytes(const StoredCost& stored) {
+  return stored.trainable || stored.statistic ? 4 * stored.elements : 0;
+}
+
 std::int64_t owned_parameters(const ModelCosts& costs, int begin, int end) {
   std::int64_t sum = 0;
   for (const StoredCost& each : costs.stored) {

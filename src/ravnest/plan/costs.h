@@ -28,6 +28,7 @@ struct StoredCost {
   bool parameter = false;
   bool trainable = false;
   std::vector<int> used_at;  // operators, ascending, at least one; the first one's stage owns it
+  bool statistic = false;    // a buffer of numbers that training changes, such as batch norm's means and variances
 };
 
 // A tensor that would have to be sent if a cut fell between its making and its reading.
@@ -48,6 +49,9 @@ struct ModelCosts {
 
 // The label that other tools know a parameter by: "L__self___", the module's path with underscores, the own name.
 std::string parameter_label(const std::string& name);
+
+// What clusters average of it: an element as a float32 where it is trained or a statistic, nothing of all others.
+std::int64_t averaged_bytes(const StoredCost& stored);
 
 // Parameters of the model, or trainable elements only, that the operators [begin, end) are the first to use.
 std::int64_t owned_parameters(const ModelCosts& costs, int begin, int end);

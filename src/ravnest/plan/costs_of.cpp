@@ -62,6 +62,11 @@ class Costs {
     return uses;
   }
 
+  // Counts of batches are changed too, but a mean of counts means nothing.
+  bool is_statistic(const std::string& name, const ir::Payload& payload) const {
+    return !payload.is_parameter && flow_.changed.contains(name) && ir::is_floating(payload.dtype);
+  }
+
   void add_stored() {
     const auto uses = this->uses();
     std::unordered_map<const ir::Storage*, std::vector<std::size_t>> by_storage;
@@ -81,8 +86,8 @@ class Costs {
       payloads.push_back(&payload);
       const std::int64_t elements = ir::element_count(payload);
       costs_.stored.push_back({name, elements * static_cast<std::int64_t>(ir::item_size(payload.dtype)), elements,
-                               payload.is_parameter, payload.is_parameter && payload.requires_grad,
-                               std::move(used_at)});
+                               payload.is_parameter, payload.is_parameter && payload.requires_grad, std::move(used_at),
+                               is_statistic(name, payload)});
     };
     for (const auto& [name, payload] : model_.weights) add(name, payload);
     for (const auto& [name, payload] : model_.constants) add(name, payload);

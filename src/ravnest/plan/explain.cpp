@@ -4,11 +4,14 @@
 
 #include "ravnest/base/table.h"
 #include "ravnest/base/units.h"
+#include "ravnest/plan/averaging.h"
 
 namespace ravnest::plan {
 namespace {
 
 std::string passes(int number) { return text(number, number == 1 ? " pass" : " passes"); }
+
+std::string updates(int number) { return number == 1 ? "update" : text(number, " updates"); }
 
 std::string count(std::size_t number, std::string_view one) { return text(number, " ", one, number == 1 ? "" : "s"); }
 
@@ -51,13 +54,45 @@ std::string memory_table(const Plan& plan) {
   return table.text();
 }
 
-int ring_count(const Plan& plan) {
-  std::size_t longest = 0;
-  for (const PlannedCluster& cluster : plan.clusters) longest = std::max(longest, cluster.stages.size());
-  return static_cast<int>(longest);
+// What a link is busy with, and what would help; averaging is named where it is the larger part.
+std::string traffic(const StagePrediction& stage, std::int64_t bytes) {
+  const auto of_batch = static_cast<double>(bytes);
+  const bool mostly_averaging = stage.averaging_bytes > of_batch;
+  return text(quantity(of_batch, "B"),
+              mostly_averaging ? text(", and ", quantity(stage.averaging_bytes, "B"), " of averaging") : "", "); ",
+              mostly_averaging ? "averaging less often, " : "", "compression, or more bandwidth there, would help");
 }
 
-std::string averaging_sentence(const Plan& plan) {
+// A node that is the slowest of several rings has one line.
+std::string round_table(const Plan& plan, const std::vector<RoundCost>& rings) {
+  Table table({"rings", "slowest member", "each way", "of its link"});
+  std::vector<RoundCost> shown;
+  for (const RoundCost& cost : rings) {
+    if (cost.bytes <= 0 || std::ranges::find(shown, cost) != shown.end()) continue;
+    shown.push_back(cost);
+    std::vector<std::size_t> numbers;
+    for (std::size_t ring = 0; ring < rings.size(); ++ring) {
+      if (rings[ring] == cost) numbers.push_back(ring);
+    }
+    table.add({join(numbers), describe(plan.pool, cost.node), quantity(cost.bytes, "B"), duration(cost.link_s)});
+  }
+  return table.text();
+}
+
+// From how many updates between rounds on averaging does not matter.
+std::string reduce_factor_sentence(const Plan& plan) {
+  const std::optional<int> fewest = fewest_updates_that_matter_little(plan);
+  if (!fewest) return "";
+  if (*fewest == 1) return "Averaging every update already costs less than 1 % of the samples/s.\n";
+  const int planned = plan.training.updates_per_round;
+  if (planned >= *fewest)
+    return text("From a reduce_factor of ", *fewest, " on, averaging costs less than 1 % of the samples/s.\n");
+  const double left = samples_per_s_averaging_every(plan, planned) / samples_per_s_averaging_every(plan, 0);
+  return text("Averaging every ", updates(planned), " costs ", quantity(100 * (1 - left), "%"),
+              " of the samples/s; from a reduce_factor of ", *fewest, " on, less than 1 %.\n");
+}
+
+std::string averaging_sentence(const Plan& plan, std::size_t rings) {
   double worst = 0;
   int node = 0;
   for (const PlannedCluster& cluster : plan.clusters) {
@@ -70,8 +105,8 @@ std::string averaging_sentence(const Plan& plan) {
       }
     }
   }
-  return text("Averaging over ", count(ring_count(plan), "ring"), " every ", plan.training.updates_per_round,
-              " updates takes at most ", quantity(100 * worst, "%"), " of a link's time (", node_name(node), ").\n");
+  return text("Averaging over ", count(rings, "ring"), " every ", updates(plan.training.updates_per_round),
+              " takes at most ", quantity(100 * worst, "%"), " of a link's time (", node_name(node), ").\n");
 }
 
 }  // namespace
@@ -87,13 +122,9 @@ std::string limit_sentence(const Plan& plan, int c) {
                   " per batch; a faster machine for this stage, or a "
                   "smaller stage (--balance time), would help");
     case Limit::kSend:
-      return text(node, " sends for ", duration(own.send_s), " per batch (",
-                  quantity(static_cast<double>(own.bytes_out), "B"),
-                  "); compression, or more bandwidth there, would help");
+      return text(node, " sends for ", duration(own.send_s), " per batch (", traffic(own, own.bytes_out));
     case Limit::kReceive:
-      return text(node, " receives for ", duration(own.receive_s), " per batch (",
-                  quantity(static_cast<double>(own.bytes_in), "B"),
-                  "); compression, or more bandwidth there, would help");
+      return text(node, " receives for ", duration(own.receive_s), " per batch (", traffic(own, own.bytes_in));
     case Limit::kRoundTrip:
       return text("a batch takes ", duration(cluster.round_trip_s), " to the leaf and back, with ",
                   passes(cluster.window), " in flight; ", "links with less latency or more bandwidth would help");
@@ -115,6 +146,8 @@ std::string explain(const Plan& plan) {
     result += text("limited: ", limit_sentence(plan, static_cast<int>(c)), "\n");
   }
   result += text("\nMemory\n", memory_table(plan));
+  const std::vector<RoundCost> rings = slowest_of_rings(plan);
+  if (!rings.empty()) result += text("\nAveraging, one round\n", round_table(plan, rings));
   result += text("\nPredicted: ", quantity(plan.samples_per_s, ""), " samples/s");
   if (plan.clusters.size() > 1) {
     const auto slowest = std::min_element(
@@ -124,7 +157,7 @@ std::string explain(const Plan& plan) {
                    "; the others wait for it when they average)");
   }
   result += "\n";
-  if (plan.clusters.size() > 1) result += averaging_sentence(plan);
+  if (!rings.empty()) result += averaging_sentence(plan, rings.size()) + reduce_factor_sentence(plan);
   for (const int node : plan.unused) result += text(describe(plan.pool, node), " is not used.\n");
   for (const std::string& note : plan.notes) result += text("Note: ", note, "\n");
   return result;

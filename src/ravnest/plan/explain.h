@@ -8,7 +8,8 @@
 namespace ravnest::plan {
 
 // A table per cluster (node, role, stage, parameters, memory used and free, times, bytes out per batch, link rates),
-// the samples per second that are predicted, and what limits them.
+// the samples per second that are predicted, and what limits them. Where clusters average: what a round costs the
+// slowest member of each ring, and from which reduce_factor on averaging does not matter.
 std::string explain(const Plan& plan);
 
 // What limits a cluster, and what would help: "node_2 computes for 3.10 ms per batch; ...".

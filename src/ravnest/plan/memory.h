@@ -15,7 +15,7 @@ struct TrainingOptions {
   int updates_per_round = 100;
   // How many clusters average with each other, as far as that is known when a model is cut for one of them.
   int clusters = 1;
-  // Bytes on the wire per byte of what stages send each other: below 1 where that is compressed.
+  // Bytes on the wire per byte of what nodes send each other, stages and clusters: below 1 where that is compressed.
   double sent_share = 1;
 };
 

@@ -7,8 +7,9 @@
 
 namespace ravnest::plan {
 
-// All other nodes of its cluster, those of the next cluster that own parameters which it owns too, and those of the
-// cluster before it for which it is such a one. In order; none for a node that the plan does not use.
+// All other nodes of its cluster, and those of all other clusters that it shares a strand with (strands.h), so that two
+// of a strand can always reach each other, whoever of it is missing. The roots of all clusters share the first strand.
+// In order; none for a node that the plan does not use. Talking is mutual.
 std::vector<int> peers_of(const Plan& plan, int node);
 
 }  // namespace ravnest::plan

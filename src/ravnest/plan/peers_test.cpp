@@ -8,51 +8,49 @@
 namespace ravnest::plan {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Three clusters of two stages; each stage owns parameters with the next cluster's stage of the same place, and the
-// first of cluster 0 with both of cluster 1. Node 6 is not used.
-Plan sample() {
-  Plan plan;
-  plan.pool = equal_pool(7, 8, 10);
-  for (int c = 0; c < 3; ++c) {
-    PlannedCluster& cluster = plan.clusters.emplace_back();
-    for (int s = 0; s < 2; ++s) {
-      PlannedStage& stage = cluster.stages.emplace_back();
-      stage.node = 2 * c + s;
-      stage.next_owners.push_back({2 * ((c + 1) % 3) + s, "w"});
+TEST(Peers, AreTheClusterAndAllThatShareAStrandNotOnlyTheNextCluster) {
+  const Plan plan = cut_plan(10, {{5}, {5}, {5}, {5}});
+  EXPECT_THAT(peers_of(plan, 0), ElementsAre(1, 2, 4, 6));
+  EXPECT_THAT(peers_of(plan, 5), ElementsAre(1, 3, 4, 7));
+}
+
+TEST(Peers, OfAWideStageAreAllNarrowOnesWithinIt) {
+  const Plan plan = cut_plan(10, {{5}, {2, 6}});  // nodes 0 and 1; 2, 3 and 4
+  EXPECT_THAT(peers_of(plan, 0), ElementsAre(1, 2, 3));
+  EXPECT_THAT(peers_of(plan, 1), ElementsAre(0, 3, 4));
+  EXPECT_THAT(peers_of(plan, 3), ElementsAre(0, 1, 2, 4));
+  EXPECT_THAT(peers_of(plan, 4), ElementsAre(1, 2, 3));
+}
+
+TEST(Peers, AllRootsTalkToEachOtherAndTalkingIsMutual) {
+  const Plan plan = cut_plan(20, {{7}, {3, 11}, {1, 2, 3, 4}, {}});
+  for (const PlannedCluster& a : plan.clusters) {
+    for (const PlannedCluster& b : plan.clusters) {
+      if (&a != &b) {
+        EXPECT_THAT(peers_of(plan, a.stages[0].node), Contains(b.stages[0].node));
+      }
     }
   }
-  plan.clusters[0].stages[0].next_owners.push_back({3, "v"});
-  plan.unused = {6};
-  return plan;
-}
-
-TEST(Peers, AreTheClusterAndBothNeighboursInTheRings) {
-  const Plan plan = sample();
-  EXPECT_THAT(peers_of(plan, 0), ElementsAre(1, 2, 3, 4));
-  EXPECT_THAT(peers_of(plan, 1), ElementsAre(0, 3, 5));
-  EXPECT_THAT(peers_of(plan, 2), ElementsAre(0, 3, 4));
-  EXPECT_THAT(peers_of(plan, 3), ElementsAre(0, 1, 2, 5));
-}
-
-TEST(Peers, TalkingIsMutual) {
-  const Plan plan = sample();
-  for (int a = 0; a < 6; ++a) {
-    for (const int b : peers_of(plan, a)) EXPECT_THAT(peers_of(plan, b), ::testing::Contains(a)) << a << " " << b;
+  for (int a = 0; a < static_cast<int>(plan.pool.nodes.size()); ++a) {
+    for (const int b : peers_of(plan, a)) EXPECT_THAT(peers_of(plan, b), Contains(a)) << a << " " << b;
   }
 }
 
-TEST(Peers, ANodeIsNotItsOwnPeerInARingOfOneCluster) {
-  Plan plan = sample();
-  plan.clusters.resize(1);
-  plan.clusters[0].stages[0].next_owners = {{0, "w"}};
-  plan.clusters[0].stages[1].next_owners = {{1, "w"}};
-  EXPECT_THAT(peers_of(plan, 0), ElementsAre(1));
+TEST(Peers, OfTheOnlyClusterAreItsOtherNodes) {
+  EXPECT_THAT(peers_of(cut_plan(10, {{4, 7}}), 1), ElementsAre(0, 2));
+  EXPECT_THAT(peers_of(cut_plan(10, {{}}), 0), IsEmpty());
 }
 
-TEST(Peers, AnUnusedNodeHasNone) { EXPECT_THAT(peers_of(sample(), 6), IsEmpty()); }
+TEST(Peers, AnUnusedNodeHasNone) {
+  Plan plan = cut_plan(10, {{5}, {5}});
+  plan.pool = equal_pool(5, 8, 10);
+  plan.unused = {4};
+  EXPECT_THAT(peers_of(plan, 4), IsEmpty());
+}
 
 }  // namespace
 }  // namespace ravnest::plan

@@ -14,11 +14,8 @@ StagePrediction predict_stage(const StageLoad& load, const Machine& machine, con
   StagePrediction stage;
   stage.bytes_out = on_the_wire(load.sent_bytes + load.returned_bytes, options);
   stage.bytes_in = on_the_wire(load.received_bytes + load.gradient_bytes, options);
-  stage.averaging_bytes = averaging_bytes(load, options);
   stage.compute_s = load.work / machine.flops_per_s;
-  stage.send_s = (static_cast<double>(stage.bytes_out) + stage.averaging_bytes) / machine.link_bytes_per_s;
-  stage.receive_s = (static_cast<double>(stage.bytes_in) + stage.averaging_bytes) / machine.link_bytes_per_s;
-  return stage;
+  return with_averaging(stage, machine, averaging_bytes(load, options));
 }
 
 }  // namespace
@@ -46,14 +43,29 @@ ClusterPrediction predict_cluster(std::span<const StageLoad> loads, std::span<co
     stage.staleness = stage.versions - 1;
     cluster.round_trip_s += stage.compute_s;
     if (s > 0) cluster.round_trip_s += hop_s(loads[s], machines[s - 1], machines[s], options);
-    if (stage.busy_s() > cluster.period_s) {
-      cluster.period_s = stage.busy_s();
-      cluster.slowest_stage = s;
-      cluster.limit = stage.compute_s >= cluster.period_s ? Limit::kCompute
-                      : stage.send_s >= cluster.period_s  ? Limit::kSend
-                                                          : Limit::kReceive;
-    }
     cluster.stages.push_back(stage);
+  }
+  settle(cluster, batch);
+  return cluster;
+}
+
+StagePrediction with_averaging(StagePrediction stage, const Machine& machine, double bytes) {
+  stage.averaging_bytes = bytes;
+  stage.send_s = (static_cast<double>(stage.bytes_out) + bytes) / machine.link_bytes_per_s;
+  stage.receive_s = (static_cast<double>(stage.bytes_in) + bytes) / machine.link_bytes_per_s;
+  return stage;
+}
+
+void settle(ClusterPrediction& cluster, std::int64_t batch) {
+  cluster.period_s = 0;
+  for (std::size_t s = 0; s < cluster.stages.size(); ++s) {
+    const StagePrediction& stage = cluster.stages[s];
+    if (stage.busy_s() <= cluster.period_s) continue;
+    cluster.period_s = stage.busy_s();
+    cluster.slowest_stage = static_cast<int>(s);
+    cluster.limit = stage.compute_s >= cluster.period_s ? Limit::kCompute
+                    : stage.send_s >= cluster.period_s  ? Limit::kSend
+                                                        : Limit::kReceive;
   }
   if (cluster.round_trip_s / cluster.window > cluster.period_s) {
     cluster.period_s = cluster.round_trip_s / cluster.window;
@@ -65,7 +77,6 @@ ClusterPrediction predict_cluster(std::span<const StageLoad> loads, std::span<co
     stage.in_bytes_per_s = (static_cast<double>(stage.bytes_in) + stage.averaging_bytes) / cluster.period_s;
   }
   cluster.samples_per_s = cluster.period_s > 0 ? static_cast<double>(batch) / cluster.period_s : 0;
-  return cluster;
 }
 
 int window_for(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options) {
@@ -96,7 +107,7 @@ double hop_s(const StageLoad& load, const Machine& before, const Machine& here, 
 
 double averaging_bytes(const StageLoad& load, const TrainingOptions& options) {
   const double moved = 2.0 * (options.clusters - 1) / options.clusters;
-  return moved * static_cast<double>(load.owned_bytes) / options.updates_per_round;
+  return moved * static_cast<double>(load.owned_bytes) * options.sent_share / options.updates_per_round;
 }
 
 double period_s(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options) {

@@ -68,7 +68,15 @@ double period_s(std::span<const StageLoad> loads, std::span<const Machine> machi
 double hop_s(const StageLoad& load, const Machine& before, const Machine& here, const TrainingOptions& options);
 
 // Bytes that averaging moves each way over a node's link, per batch: a reduce-scatter and an all-gather, each of
-// (n-1)/n of what the node owns.
+// (n-1)/n of what the node owns, compressed like all else. It goes on while the clusters train, so nobody waits for
+// it as long as the link has room.
 double averaging_bytes(const StageLoad& load, const TrainingOptions& options);
+
+// The stage where averaging moves `bytes` each way per batch instead: other times of its link, all else as it is.
+// Rates over the link wait for `settle`.
+StagePrediction with_averaging(StagePrediction stage, const Machine& machine, double bytes);
+
+// What follows from a cluster's stages, its way there and back and its window: all that is left of a prediction.
+void settle(ClusterPrediction& cluster, std::int64_t batch);
 
 }  // namespace ravnest::plan

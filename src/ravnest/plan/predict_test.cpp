@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ravnest/plan/sample_costs.h"
+
 namespace ravnest::plan {
 namespace {
 
@@ -96,6 +98,34 @@ TEST(Predict, AveragingSharesTheLinks) {
   const ClusterPrediction made = predict_cluster(loads, std::vector<Machine>{kMachine}, 1, options);
   EXPECT_DOUBLE_EQ(made.stages[0].averaging_bytes, 1500);  // 2 * 3/4 of 1000
   EXPECT_DOUBLE_EQ(made.period_s, 1.5e-3);
+}
+
+TEST(Predict, AveragingIsCompressedLikeAllElse) {
+  TrainingOptions options;
+  options.clusters = 4;
+  options.updates_per_round = 3;
+  options.sent_share = 0.5;
+  EXPECT_DOUBLE_EQ(averaging_bytes(load(1, 0, 0), options), 250);  // half of 2 * 3/4 of 1000, in three batches
+}
+
+TEST(Predict, AnOnlyClusterDoesNotAverage) { EXPECT_EQ(averaging_bytes(load(1, 0, 0), {}), 0); }
+
+TEST(Predict, WhatIsTrainedAndStatisticsAreAveragedAsFloat32) {
+  EXPECT_EQ(averaged_bytes({"half", 2 * 10, 10, true, true, {0}}), 40);
+  EXPECT_EQ(averaged_bytes({"frozen", 4 * 10, 10, true, false, {0}}), 0);
+  EXPECT_EQ(averaged_bytes({"mask", 4 * 10, 10, false, false, {0}}), 0);
+  EXPECT_EQ(averaged_bytes({"mean", 4 * 10, 10, false, false, {0}, true}), 40);
+}
+
+TEST(Predict, AStageAveragesItsStatisticsToo) {
+  ModelCosts costs = chain({{100, 1, 4}, {50, 1, 4}});
+  costs.stored.push_back({"mean", 40, 10, false, false, {1}, true});
+  const std::vector<StageLoad> loads = stage_loads(costs, {1});
+  EXPECT_EQ(loads[0].owned_bytes, 400);
+  EXPECT_EQ(loads[1].owned_bytes, 240);
+  const Segments segments(costs, {0, 1, 2});
+  EXPECT_EQ(segments.load(1, 2).owned_bytes, 240);
+  EXPECT_EQ(segments.load(0, 2).owned_bytes, 640);
 }
 
 TEST(Predict, EarlyStagesHoldMoreVersionsAndAreMoreStale) {

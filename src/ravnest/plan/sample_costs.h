@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ravnest/plan/costs.h"
+#include "ravnest/plan/plan.h"
 #include "ravnest/plan/pool.h"
 
 namespace ravnest::plan {
@@ -84,6 +85,24 @@ inline Pool equal_pool(int count, double ram_gb, double bandwidth_mbps) {
   Pool pool;
   for (int i = 0; i < count; ++i) pool.nodes.push_back(machine(ram_gb, bandwidth_mbps, 8080 + i));
   return pool;
+}
+
+// Clusters that are cut at these places, with the nodes in order: who runs what, and nothing else.
+inline Plan cut_plan(int operators, const std::vector<std::vector<int>>& cuts) {
+  Plan plan;
+  plan.operators = operators;
+  int nodes = 0;
+  for (const std::vector<int>& own : cuts) {
+    PlannedCluster& cluster = plan.clusters.emplace_back();
+    for (std::size_t s = 0; s <= own.size(); ++s) {
+      PlannedStage& stage = cluster.stages.emplace_back();
+      stage.node = nodes++;
+      stage.begin = s == 0 ? 0 : own[s - 1];
+      stage.end = s == own.size() ? operators : own[s];
+    }
+  }
+  plan.pool = equal_pool(nodes, 8, 10);
+  return plan;
 }
 
 }  // namespace ravnest::plan

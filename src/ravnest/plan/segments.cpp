@@ -49,7 +49,7 @@ std::vector<StageLoad> stage_loads(const ModelCosts& costs, const std::vector<in
       if (each.trainable) loads[stage].trainable_bytes += each.bytes;
     }
     StageLoad& owner = loads[*stages.begin()];
-    if (each.trainable) owner.owned_bytes += each.bytes;
+    owner.owned_bytes += averaged_bytes(each);
     if (each.parameter) owner.owned_parameters += each.elements;
   }
   for (const SentCost& each : costs.sent) {
@@ -113,7 +113,7 @@ Segments::Segments(const ModelCosts& costs, std::vector<int> positions) : positi
   std::vector<std::int64_t> bytes_at(costs.operators.size(), 0);
   for (const StoredCost& each : costs.stored) {
     if (each.parameter) owned_at[each.used_at.front()] += each.elements;
-    if (each.trainable) bytes_at[each.used_at.front()] += each.bytes;
+    bytes_at[each.used_at.front()] += averaged_bytes(each);
   }
   for (std::size_t k = 1; k < places; ++k) {
     work_[k] = work_[k - 1];

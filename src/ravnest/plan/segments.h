@@ -14,7 +14,7 @@ struct StageLoad {
   double work = 0;
   std::int64_t stored_bytes = 0;      // weights and buffers that it uses
   std::int64_t trainable_bytes = 0;   // of those, what is trained here: gradients, optimizer and versions hang on it
-  std::int64_t owned_bytes = 0;       // trainable and first used here: what it takes to the rings
+  std::int64_t owned_bytes = 0;       // first used here, as it goes over the rings: see averaged_bytes
   std::int64_t owned_parameters = 0;  // elements, frozen ones too
   std::int64_t saved_bytes = 0;       // per pass in flight
   std::int64_t working_bytes = 0;     // once
