@@ -14,6 +14,8 @@ using transport::patiently;
 struct Kind {
   const char* name;
   std::function<std::unique_ptr<Nodes>(std::size_t)> make;
+
+  friend std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
 };
 
 class GroupOver : public testing::TestWithParam<Kind> {
@@ -122,12 +124,7 @@ TEST_P(GroupOver, AMemberThatLeavesEarlyEndsTheCallByItsName) {
 TEST_P(GroupOver, AMemberThatDiesEndsTheCallByItsName) {
   const auto network = nodes(3);
   auto endpoints = network->open_all();
-  for (const auto& endpoint : endpoints) {
-    for (const std::string& peer : network->names) {
-      if (peer == endpoint->name()) continue;
-      ASSERT_TRUE(transport::next_state(*endpoint, peer, transport::PeerState::kUp).ok());
-    }
-  }
+  for (const auto& endpoint : endpoints) ASSERT_TRUE(has_all_up(*endpoint, 2));
   Group first(*endpoints[0], network->names, 0);
   Group second(*endpoints[1], network->names, 1);
   at_once(3, [&](std::size_t i) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -83,6 +84,18 @@ class TlsNodes final : public Nodes {
   plan::Authority authority_ = transport::tcp::new_authority();
   std::map<std::string, Address> addresses_;
 };
+
+// Waits until that many peers are up; false where they are not in time.
+inline bool has_all_up(transport::Endpoint& endpoint, std::size_t peers) {
+  std::set<std::string> up;
+  while (up.size() < peers) {
+    const auto event = endpoint.receive(transport::patiently());
+    if (!event.ok()) return false;
+    const auto* change = std::get_if<transport::PeerChange>(&event->what);
+    if (change != nullptr && change->state == transport::PeerState::kUp) up.insert(event->peer);
+  }
+  return true;
+}
 
 // What each member's thread does, all at the same time; returns when all are done.
 inline void at_once(std::size_t members, const std::function<void(std::size_t)>& what) {
