@@ -88,7 +88,7 @@ Status Group::drive(Exchange<T>& exchange, TimePoint deadline) {
     if (chunk.status().code() != Code::kDeadline) return chunk.status();
     if (!begins) {
       return ravnest::deadline("only ", exchange.ring().received(), " of ", exchange.ring().expected(),
-                               " chunks had come when the time was over; ", neighbours_.previous_state());
+                               " chunks had come when the time was over; ", neighbours_.outlook());
     }
     auto own = exchange.start(1);
     if (!own.ok()) return own.status();

@@ -103,6 +103,26 @@ TEST_P(GroupOver, AMemberThatHasDoneItsPartMayLeaveAtOnce) {
   }
 }
 
+TEST_P(GroupOver, AMemberMayLeaveWhileOthersAreACallBehind) {
+  const auto network = nodes(3);
+  auto endpoints = network->open_all();
+  for (const auto& endpoint : endpoints) ASSERT_TRUE(has_all_up(*endpoint, 2));
+  std::vector<std::unique_ptr<Group>> groups;
+  for (std::size_t i = 0; i < 3; ++i) groups.push_back(std::make_unique<Group>(*endpoints[i], network->names, i));
+  // The root has sent all and is gone before the last member begins.
+  std::vector<float> values(100, 1);
+  ASSERT_TRUE(groups[0]->broadcast(values, 0, patiently()).ok());
+  ASSERT_TRUE(groups[0]->broadcast(values, 0, patiently()).ok());
+  ASSERT_TRUE(endpoints[0]->close(patiently()).ok());
+  ASSERT_TRUE(transport::next_state(*endpoints[2], "a", transport::PeerState::kLeft).ok());
+  for (const std::size_t i : {1, 2, 1, 2}) {
+    std::ranges::fill(values, 0.0F);
+    const Status done = groups[i]->broadcast(values, 0, patiently());
+    EXPECT_TRUE(done.ok()) << done;
+    EXPECT_EQ(values, std::vector<float>(100, 1));
+  }
+}
+
 TEST_P(GroupOver, AMemberThatLeavesEarlyEndsTheCallByItsName) {
   const auto network = nodes(2);
   auto endpoints = network->open_all();

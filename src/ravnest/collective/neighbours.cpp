@@ -35,7 +35,7 @@ void Neighbours::catch_up() {
     if (const auto* change = std::get_if<PeerChange>(&event->what)) {
       gone_.erase(event->peer);
       if (is_gone(change->state) && is_member(event->peer)) {
-        gone_.emplace(event->peer, departure(event->peer, change->state, change->reason));
+        gone_.emplace(event->peer, *change);
       }
       continue;
     }
@@ -52,7 +52,16 @@ bool Neighbours::is_member(const std::string& peer) const {
   return std::ranges::find(members_, peer) != members_.end();
 }
 
-Status Neighbours::ready() const { return gone_.empty() ? Status() : gone_.begin()->second; }
+bool Neighbours::ends_all(const std::string& peer, const PeerChange& change) const {
+  return change.state == PeerState::kLost || peer == previous();
+}
+
+Status Neighbours::ready() const {
+  for (const auto& [peer, change] : gone_) {
+    if (ends_all(peer, change)) return departure(peer, change.state, change.reason);
+  }
+  return {};
+}
 
 Status Neighbours::send(wire::RingChunk chunk) {
   if (unsent_.empty()) {
@@ -113,11 +122,8 @@ Result<wire::RingChunk> Neighbours::receive(TimePoint deadline) {
 
 Status Neighbours::on_change(const std::string& peer, const PeerChange& change) {
   if (!is_gone(change.state) || !is_member(peer)) return {};
-  const Status how = departure(peer, change.state, change.reason);
-  gone_.insert_or_assign(peer, how);
-  // A member that has done its part may leave while others are still at it; but the one before has said all it will.
-  if (change.state == PeerState::kLeft && peer != previous()) return {};
-  return how;
+  gone_.insert_or_assign(peer, change);
+  return ends_all(peer, change) ? departure(peer, change.state, change.reason) : Status();
 }
 
 Status Neighbours::finish(TimePoint deadline) {
@@ -134,10 +140,12 @@ Status Neighbours::finish(TimePoint deadline) {
   return {};
 }
 
-std::string Neighbours::previous_state() const {
-  const auto peer = endpoint_.statistics(previous());
-  if (!peer.ok()) return peer.status().message();
-  return text(previous(), " is ", peer->state, peer->reason.empty() ? "" : ": ", peer->reason);
+std::string Neighbours::outlook() const {
+  const auto before = endpoint_.statistics(previous());
+  if (!before.ok()) return before.status().message();
+  std::string said = text(previous(), " is ", before->state, before->reason.empty() ? "" : ": ", before->reason);
+  for (const auto& [peer, change] : gone_) said += text("; ", departure(peer, change.state, change.reason).message());
+  return said;
 }
 
 }  // namespace ravnest::collective

@@ -27,7 +27,8 @@ class Neighbours {
   // it does not count against one that has come back.
   Neighbours(transport::Endpoint& endpoint, std::vector<std::string> members, std::size_t self);
 
-  // Why it is no use to begin: kUnavailable with the name of a member that is lost or has left.
+  // Why it is no use to begin: kUnavailable with the name of a member that is lost, or of the one before if it has
+  // left. Others that have left may have done their part of what is still to be done here.
   Status ready() const;
 
   // A failure is final: the next member is gone, or the endpoint is closed.
@@ -40,8 +41,8 @@ class Neighbours {
 
   const std::string& previous() const { return members_[(self_ + members_.size() - 1) % members_.size()]; }
   const std::string& next() const { return members_[(self_ + 1) % members_.size()]; }
-  // How the member before is, for people.
-  std::string previous_state() const;
+  // How the member before is, and who else is gone, for people.
+  std::string outlook() const;
   // What came and was not a chunk from the member before.
   std::uint64_t ignored() const { return ignored_; }
 
@@ -51,14 +52,15 @@ class Neighbours {
   Status flush();
   // The peer's change, if it ends an operation.
   Status on_change(const std::string& peer, const transport::PeerChange& change);
+  bool ends_all(const std::string& peer, const transport::PeerChange& change) const;
   void catch_up();
   bool is_member(const std::string& peer) const;
 
   transport::Endpoint& endpoint_;
   const std::vector<std::string> members_;
   const std::size_t self_;
-  std::map<std::string, Status> gone_;      // by member: in which way
-  std::optional<wire::RingChunk> waiting_;  // came while catching up
+  std::map<std::string, transport::PeerChange> gone_;  // members that are lost or have left
+  std::optional<wire::RingChunk> waiting_;             // came while catching up
   std::deque<wire::RingChunk> unsent_;
   std::uint64_t ignored_ = 0;
   // Shared with completions, which may come when this is gone.
