@@ -39,12 +39,21 @@ Status ErrorFeedback::encode(const Codec& codec, std::span<const float> values, 
   if (values.size() != residual_.size()) {
     return invalid("error feedback for ", residual_.size(), " elements got ", values.size());
   }
+  return encode(codec, values, out, 0);
+}
+
+Status ErrorFeedback::encode(const Codec& codec, std::span<const float> values, std::span<std::byte> out,
+                             std::size_t first) {
+  if (first > residual_.size() || values.size() > residual_.size() - first) {
+    return invalid("error feedback for ", residual_.size(), " elements got ", values.size(), " from element ", first);
+  }
   if (Status status = check_encode(codec, values.size(), out.size()); !status.ok()) return status;
-  if (codec.kind != CodecKind::kTopK) return encode_pieces(codec, values, residual_, out);
-  for (std::size_t i = 0; i < values.size(); ++i) residual_[i] += values[i];
-  if (Status status = wire::encode(codec, residual_, out); !status.ok()) return status;
-  const Status status = clear_kept(out, residual_);
-  for (float& value : residual_) value = finite_or_zero(value);
+  const auto residual = std::span(residual_).subspan(first, values.size());
+  if (codec.kind != CodecKind::kTopK) return encode_pieces(codec, values, residual, out);
+  for (std::size_t i = 0; i < values.size(); ++i) residual[i] += values[i];
+  if (Status status = wire::encode(codec, residual, out); !status.ok()) return status;
+  const Status status = clear_kept(out, residual);
+  for (float& value : residual) value = finite_or_zero(value);
   return status;
 }
 

@@ -24,6 +24,8 @@ class ErrorFeedback {
   // kInvalid, with nothing changed, for another number of values than the object was made for, and where wire::encode
   // fails.
   Status encode(const Codec& codec, std::span<const float> values, std::span<std::byte> out);
+  // The same for a part of the tensor, which begins with its element `first`. kInvalid where it goes beyond the end.
+  Status encode(const Codec& codec, std::span<const float> values, std::span<std::byte> out, std::size_t first);
 
   // What the encodings so far have lost; all finite.
   std::span<const float> residual() const { return residual_; }

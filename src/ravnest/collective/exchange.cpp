@@ -1,0 +1,192 @@
+#include "ravnest/collective/exchange.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "ravnest/collective/sum.h"
+
+namespace ravnest::collective {
+namespace {
+
+using wire::CodecKind;
+using wire::RingChunk;
+using wire::Tensor;
+
+template <class T>
+constexpr ir::DType kDType = std::is_same_v<T, float> ? ir::DType::kFloat32 : ir::DType::kFloat64;
+
+template <class T>
+RingOptions with_elements(RingOptions options, std::span<const T> contribution) {
+  options.elements = contribution.size();
+  return options;
+}
+
+template <class T>
+std::span<T> values_of(std::span<std::byte> bytes) {
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+// Tensors begin at multiples of 64 in what is received, and so do the pool's blocks.
+template <class T>
+std::span<const T> values_of(const wire::Slice& slice) {
+  return {reinterpret_cast<const T*>(slice.bytes.data()), slice.size() / sizeof(T)};
+}
+
+wire::Slice slice_of(const transport::Buffer& buffer) { return {buffer.bytes, buffer.owner}; }
+
+// Wherever the elements lie; only floats are ever encoded.
+template <class T>
+Status decode(const Tensor& tensor, std::span<T> out) {
+  if constexpr (std::is_same_v<T, float>) {
+    return wire::decode(tensor.codec, tensor.data.bytes, out);
+  } else {
+    return internal("doubles are not encoded");
+  }
+}
+
+}  // namespace
+
+template <class T>
+Exchange<T>::Exchange(const ExchangeOptions& options, std::span<const T> contribution, transport::BufferPool& pool,
+                      std::span<T> into)
+    : options_(options),
+      contribution_(contribution),
+      pool_(pool),
+      into_(into),
+      ring_(with_elements(options.ring, contribution)),
+      own_(ring_.start()) {}
+
+template <class T>
+Result<std::vector<RingChunk>> Exchange<T>::start(std::size_t most) {
+  std::vector<RingChunk> messages;
+  while (begun_ < own_.size() && messages.size() < most) {
+    auto message = carry_out(own_[begun_++], nullptr);
+    if (!message.ok()) return message.status();
+    if (*message) messages.push_back(std::move(**message));
+  }
+  return messages;
+}
+
+template <class T>
+Result<std::optional<RingChunk>> Exchange<T>::on_chunk(const RingChunk& chunk) {
+  const bool ours =
+      chunk.round == options_.round && chunk.attempt == options_.attempt && chunk.strand == options_.strand;
+  const auto step = ours ? ring_.on_chunk(chunk.segment, chunk.chunk, chunk.hop) : invalid("of another exchange");
+  if (!step.ok()) {
+    ++ignored_;
+    return std::optional<RingChunk>();
+  }
+  if (Status fits = check(chunk, step->range); !fits.ok()) return fits;
+  return carry_out(*step, &chunk.tensor);
+}
+
+template <class T>
+Status Exchange<T>::check(const RingChunk& chunk, const Range& range) const {
+  const Tensor& tensor = chunk.tensor;
+  const std::uint64_t elements = wire::element_count(tensor);
+  const bool encoded = tensor.codec != CodecKind::kNone;
+  if (tensor.dtype == kDType<T> && elements == range.size() &&
+      !(encoded && !std::is_same_v<T, float>)&&(encoded || tensor.data.size() == range.size() * sizeof(T))) {
+    return {};
+  }
+  return corrupt("chunk ", chunk.chunk, " of segment ", chunk.segment, " has ", elements, " elements of ",
+                 ir::dtype_name(tensor.dtype), encoded ? ", encoded," : "", " where ", range.size(), " of ",
+                 ir::dtype_name(kDType<T>), " belong: the members do not exchange the same values");
+}
+
+template <class T>
+Result<std::optional<RingChunk>> Exchange<T>::carry_out(const RingStep& step, const Tensor* received) {
+  Tensor tensor;
+  if (received != nullptr && !step.add) {
+    tensor = *received;
+    if (step.keep) {
+      auto values = decoded(*received);
+      if (!values.ok()) return values.status();
+      keep(step, *values);
+    }
+  } else {
+    const transport::Buffer buffer = pool_.take(step.range.size() * sizeof(T));
+    const std::span<T> sum = values_of<T>(buffer.bytes);
+    if (Status added = add_up(step, received, sum); !added.ok()) return added;
+    tensor = {kDType<T>, CodecKind::kNone, {static_cast<std::int64_t>(sum.size())}, slice_of(buffer)};
+    if (step.hop != 0 && options_.codec.kind != CodecKind::kNone && std::is_same_v<T, float>) {
+      auto made = encoded(step, sum);
+      if (!made.ok()) return made.status();
+      tensor = std::move(made).value();
+    }
+    if (step.keep) keep(step, slice_of(buffer));
+  }
+  if (step.hop == 0) return std::optional<RingChunk>();
+  return std::optional(RingChunk{options_.round, options_.attempt, options_.strand, step.segment, step.chunk, step.hop,
+                                 std::move(tensor)});
+}
+
+template <class T>
+Status Exchange<T>::add_up(const RingStep& step, const Tensor* received, std::span<T> sum) const {
+  const std::span<const T> own = contribution_.subspan(step.range.first, step.range.size());
+  const T scale = static_cast<T>(options_.scale);
+  if (received == nullptr) {
+    multiply(sum, own, scale);
+    return {};
+  }
+  if (received->codec == CodecKind::kNone) {
+    add_scaled(sum, values_of<T>(received->data), own, scale);
+    return {};
+  }
+  if (Status status = decode(*received, sum); !status.ok()) return status;
+  accumulate(sum, own, scale);
+  return {};
+}
+
+template <class T>
+Result<Tensor> Exchange<T>::encoded(const RingStep& step, std::span<T> sum) {
+  if constexpr (std::is_same_v<T, float>) {
+    const transport::Buffer buffer = pool_.take(wire::encoded_size(options_.codec, sum.size()));
+    Status status = options_.residual != nullptr
+                        ? options_.residual->encode(options_.codec, sum, buffer.bytes, step.range.first)
+                        : wire::encode(options_.codec, sum, buffer.bytes);
+    Tensor tensor{kDType<T>, options_.codec.kind, {static_cast<std::int64_t>(sum.size())}, slice_of(buffer)};
+    if (status.ok() && step.keep) status = decode(tensor, sum);
+    if (!status.ok()) return status;
+    return tensor;
+  } else {
+    return internal("doubles are not encoded");
+  }
+}
+
+template <class T>
+Result<wire::Slice> Exchange<T>::decoded(const Tensor& received) {
+  if (received.codec == CodecKind::kNone) return received.data;
+  const transport::Buffer buffer = pool_.take(wire::element_count(received) * sizeof(T));
+  if (Status status = decode(received, values_of<T>(buffer.bytes)); !status.ok()) return status;
+  return slice_of(buffer);
+}
+
+template <class T>
+void Exchange<T>::keep(const RingStep& step, const wire::Slice& values) {
+  if (into_.empty()) {
+    kept_.push_back({step.range.first, values});
+  } else {
+    std::ranges::copy(values_of<T>(values), into_.begin() + static_cast<std::ptrdiff_t>(step.range.first));
+  }
+}
+
+template <class T>
+std::vector<typename Exchange<T>::Piece> Exchange<T>::result() const {
+  std::vector<Piece> pieces;
+  for (const Kept& kept : kept_) pieces.push_back({kept.first, values_of<T>(kept.values)});
+  return pieces;
+}
+
+template <class T>
+void Exchange<T>::copy_to(std::span<T> values) const {
+  for (const Piece& piece : result()) {
+    std::ranges::copy(piece.values, values.begin() + static_cast<std::ptrdiff_t>(piece.first));
+  }
+}
+
+template class Exchange<float>;
+template class Exchange<double>;
+
+}  // namespace ravnest::collective

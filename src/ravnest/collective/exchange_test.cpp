@@ -1,0 +1,246 @@
+#include "ravnest/collective/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ravnest/collective/testing.h"
+
+namespace ravnest::collective {
+namespace {
+
+struct Shape {
+  std::uint32_t members = 1;
+  std::size_t elements = 0;
+  std::size_t chunk_elements = 1;
+};
+
+std::vector<Shape> shapes() {
+  std::vector<Shape> all;
+  for (std::uint32_t members = 1; members <= 7; ++members) {
+    for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, std::size_t{members} - 1, std::size_t{members},
+                                       std::size_t{13}, std::size_t{101}, std::size_t{840}}) {
+      for (const std::size_t chunk : {1, 3, 64, 1000}) all.push_back({members, elements, chunk});
+    }
+  }
+  return all;
+}
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+  return out << shape.members << " members, " << shape.elements << " elements in chunks of " << shape.chunk_elements;
+}
+
+template <class T>
+std::vector<T> sum_of(const std::vector<std::vector<T>>& values) {
+  std::vector<T> sum(values[0].size());
+  for (const auto& each : values) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += each[i];
+  }
+  return sum;
+}
+
+template <class T>
+class ExchangeOf : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(ExchangeOf, Types);
+
+TYPED_TEST(ExchangeOf, AllMembersEndAnAllReduceWithTheSum) {
+  std::uint64_t seed = 0;
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(testing::Message() << shape);
+    const auto values = whole_numbers<TypeParam>(shape.members, shape.elements);
+    Strand<TypeParam> strand(Operation::kAllReduce, values, shape.chunk_elements);
+    strand.run(++seed);
+    for (std::uint32_t i = 0; i < shape.members; ++i) {
+      ASSERT_TRUE(strand.exchanges[i]->complete());
+      ASSERT_EQ(strand.held(i, shape.elements), sum_of(values));
+      ASSERT_EQ(strand.exchanges[i]->ignored(), 0U);
+    }
+  }
+}
+
+TYPED_TEST(ExchangeOf, EachMemberEndsAReduceScatterWithItsSegmentOfTheSum) {
+  std::uint64_t seed = 0;
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(testing::Message() << shape);
+    const auto values = whole_numbers<TypeParam>(shape.members, shape.elements);
+    Strand<TypeParam> strand(Operation::kReduceScatter, values, shape.chunk_elements);
+    strand.run(++seed);
+    for (std::uint32_t i = 0; i < shape.members; ++i) {
+      std::vector<TypeParam> expected(shape.elements, TypeParam(12345));
+      const Range own = segment_range(shape.elements, shape.members, i);
+      const auto sum = sum_of(values);
+      for (std::size_t j = own.first; j < own.end; ++j) expected[j] = sum[j];
+      ASSERT_TRUE(strand.exchanges[i]->complete());
+      ASSERT_EQ(strand.held(i, shape.elements), expected);
+    }
+  }
+}
+
+TYPED_TEST(ExchangeOf, AllMembersEndAnAllGatherWithEveryOwnersSegment) {
+  std::uint64_t seed = 0;
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(testing::Message() << shape);
+    const auto values = whole_numbers<TypeParam>(shape.members, shape.elements);
+    std::vector<TypeParam> expected(shape.elements);
+    for (std::uint32_t i = 0; i < shape.members; ++i) {
+      const Range own = segment_range(shape.elements, shape.members, i);
+      for (std::size_t j = own.first; j < own.end; ++j) expected[j] = values[i][j];
+    }
+    Strand<TypeParam> strand(Operation::kAllGather, values, shape.chunk_elements);
+    strand.run(++seed);
+    for (std::uint32_t i = 0; i < shape.members; ++i) {
+      ASSERT_TRUE(strand.exchanges[i]->complete());
+      ASSERT_EQ(strand.held(i, shape.elements), expected);
+    }
+  }
+}
+
+TYPED_TEST(ExchangeOf, AllMembersEndABroadcastWithTheRootsValues) {
+  std::uint64_t seed = 0;
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(testing::Message() << shape);
+    const auto values = whole_numbers<TypeParam>(shape.members, shape.elements);
+    const std::uint32_t root = static_cast<std::uint32_t>(++seed) % shape.members;
+    Strand<TypeParam> strand(Operation::kBroadcast, values, shape.chunk_elements,
+                             [&](std::uint32_t, ExchangeOptions& options) { options.ring.root = root; });
+    strand.run(seed);
+    for (std::uint32_t i = 0; i < shape.members; ++i) {
+      ASSERT_TRUE(strand.exchanges[i]->complete());
+      ASSERT_EQ(strand.held(i, shape.elements), values[root]);
+    }
+  }
+}
+
+TEST(Exchange, NoMemberSendsMoreThanItHasTo) {
+  for (std::uint32_t members = 1; members <= 7; ++members) {
+    for (const std::size_t elements : {840, 841, 5}) {
+      const auto values = whole_numbers<float>(members, elements);
+      Strand<float> all(Operation::kAllReduce, values, 16);
+      Strand<float> half(Operation::kReduceScatter, values, 16);
+      all.run();
+      half.run();
+      for (std::uint32_t i = 0; i < members && members > 1; ++i) {
+        // All values twice, but for the segment that it owns and the one that the next member owns.
+        const std::size_t own = segment_range(elements, members, i).size();
+        const std::size_t next = segment_range(elements, members, (i + 1) % members).size();
+        EXPECT_EQ(all.elements_sent[i], 2 * elements - own - next);
+        if (elements == 840) {
+          EXPECT_EQ(all.elements_sent[i], 2 * (members - 1) * elements / members);
+        }
+        EXPECT_EQ(half.elements_sent[i], elements - own);
+      }
+    }
+  }
+}
+
+TEST(Exchange, ChunksThatComeTwiceAreIgnoredAndCounted) {
+  const auto values = whole_numbers<float>(4, 101);
+  Strand<float> strand(Operation::kAllReduce, values, 8);
+  strand.run(3, 2);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(strand.held(i, 101), sum_of(values));
+    EXPECT_EQ(strand.exchanges[i]->ignored(), strand.exchanges[i]->ring().expected());
+  }
+}
+
+TEST(Exchange, ChunksOfAnotherExchangeAreIgnoredAndCounted) {
+  const auto values = whole_numbers<float>(2, 10);
+  Strand<float> strand(Operation::kAllReduce, values, 8);
+  strand.start(0);
+  const wire::RingChunk good = strand.letters.at(0).chunk;
+  int others = 0;
+  for (const auto& change : std::vector<std::function<void(wire::RingChunk&)>>{
+           [](auto& c) { --c.round; }, [](auto& c) { ++c.round; }, [](auto& c) { --c.attempt; },
+           [](auto& c) { ++c.strand; }, [](auto& c) { c.segment = 2; }, [](auto& c) { c.hop = 9; }}) {
+    wire::RingChunk other = good;
+    change(other);
+    const auto answer = strand.exchanges[1]->on_chunk(other);
+    ASSERT_TRUE(answer.ok());
+    EXPECT_FALSE(answer->has_value());
+    EXPECT_EQ(strand.exchanges[1]->ignored(), static_cast<std::uint64_t>(++others));
+  }
+  EXPECT_TRUE(strand.exchanges[1]->on_chunk(good)->has_value());
+}
+
+TEST(Exchange, AChunkOfOtherValuesEndsTheExchange) {
+  const auto values = whole_numbers<float>(2, 10);
+  for (const auto& change : std::vector<std::function<void(wire::Tensor&)>>{
+           [](auto& t) { t.shape = {4}, t.data = t.data.part(0, 16); }, [](auto& t) { t.dtype = ir::DType::kInt32; },
+           [](auto& t) { t.codec = wire::CodecKind::kFp16; }}) {
+    Strand<float> strand(Operation::kAllReduce, values, 8);
+    strand.start(0);
+    change(strand.letters.at(0).chunk.tensor);
+    const auto answer = strand.exchanges[1]->on_chunk(strand.letters.at(0).chunk);
+    EXPECT_EQ(answer.status().code(), Code::kCorrupt) << answer.status();
+  }
+}
+
+TEST(Exchange, ScaledContributionsMakeAWeightedMean) {
+  const auto values = normal_numbers(3, 1000);
+  const double weights[] = {0.5, 0.3, 0.2};
+  Strand<float> strand(Operation::kAllReduce, values, 64,
+                       [&](std::uint32_t i, ExchangeOptions& options) { options.scale = weights[i]; });
+  strand.run();
+  const auto mean = strand.held(0, 1000);
+  for (std::size_t j = 0; j < mean.size(); ++j) {
+    const double expected = 0.5 * values[0][j] + 0.3 * values[1][j] + 0.2 * values[2][j];
+    ASSERT_NEAR(mean[j], expected, 1e-6);
+  }
+}
+
+TEST(Exchange, AllMembersEndWithTheSameBits) {
+  // Numbers whose sum depends on the order of adding.
+  const auto values = normal_numbers(5, 1009);
+  Strand<float> strand(Operation::kAllReduce, values, 64);
+  strand.run();
+  for (std::uint32_t i = 1; i < 5; ++i) EXPECT_TRUE(same_bits(strand.held(i, 1009), strand.held(0, 1009)));
+}
+
+TEST(Exchange, WhatIsReceivedIsNeverModified) {
+  const auto values = normal_numbers(3, 300);
+  for (const char* codec : {"none", "int8"}) {
+    Strand<float> strand(Operation::kAllReduce, values, 16,
+                         [&](std::uint32_t, ExchangeOptions& options) { options.codec = *wire::parse_codec(codec); });
+    for (std::uint32_t i = 0; i < 3; ++i) strand.start(i);
+    for (std::size_t i = 0; i < strand.letters.size(); ++i) {
+      const auto letter = strand.letters[i];
+      const std::vector<std::byte> before(letter.chunk.tensor.data.bytes.begin(), letter.chunk.tensor.data.bytes.end());
+      strand.deliver(letter);
+      EXPECT_TRUE(std::ranges::equal(before, letter.chunk.tensor.data.bytes));
+    }
+  }
+}
+
+TEST(Exchange, ResultsMayTakeThePlaceOfTheContribution) {
+  auto values = whole_numbers<float>(4, 101);
+  const auto expected = sum_of(values);
+  Strand<float> strand(Operation::kAllReduce, values, 8);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    ExchangeOptions options;
+    options.ring = {.members = 4, .self = i, .chunk_elements = 8};
+    strand.exchanges[i] = std::make_unique<Exchange<float>>(options, values[i], strand.pool, values[i]);
+  }
+  strand.run(11);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(values[i], expected);
+    EXPECT_TRUE(strand.exchanges[i]->result().empty());
+  }
+}
+
+TEST(Exchange, WhatBeginsHereCanBeTakenLittleByLittle) {
+  const auto values = whole_numbers<float>(2, 20);
+  Strand<float> strand(Operation::kAllReduce, values, 3);
+  Exchange<float>& exchange = *strand.exchanges[0];
+  std::size_t begun = 0;
+  for (;;) {
+    const auto messages = exchange.start(1);
+    ASSERT_TRUE(messages.ok());
+    if (messages->empty()) break;
+    EXPECT_EQ(messages->at(0).chunk, begun++);
+  }
+  EXPECT_EQ(begun, 4U);
+}
+
+}  // namespace
+}  // namespace ravnest::collective

@@ -1,0 +1,86 @@
+// Collectives between named members over an Endpoint, as calls that return when this member's part is done.
+//
+// All members make the same calls in the same order, with as many values of the same type; the calls are numbered, and
+// a chunk of another one never gets in. Values are replaced in place, chunk by chunk. What is under way lies in memory
+// of the group's own, so the caller's is not needed any more when a call returns.
+// After a failure the values are partly replaced and the members may not agree on how far they are. Every later call
+// then fails with the same reason: make new groups, over new endpoints.
+// The group takes what comes on Channel::kAveraging, alone. One thread at a time uses it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ravnest/base/clock.h"
+#include "ravnest/base/status.h"
+#include "ravnest/collective/exchange.h"
+#include "ravnest/collective/neighbours.h"
+#include "ravnest/transport/buffers.h"
+#include "ravnest/transport/endpoint.h"
+
+namespace ravnest::collective {
+
+inline constexpr std::size_t kChunkBytes = 256 << 10;
+
+struct GroupOptions {
+  std::size_t chunk_bytes = kChunkBytes;
+  std::uint32_t strand = 0;  // what its chunks are marked with
+};
+
+class Group {
+ public:
+  // `members` are the names of nodes in the order of the ring; this one is members[self], the endpoint's own. Each
+  // needs its neighbours as peers, and hears of others that are lost where those are peers, too. The endpoint outlives
+  // the group.
+  Group(transport::Endpoint& endpoint, std::vector<std::string> members, std::size_t self, GroupOptions options = {});
+
+  // Every member gets the sum of all members' values, each times its member's scale; the same bits everywhere.
+  // All calls fail in the same ways: kUnavailable with the name where a member is lost or has left; kDeadline; kCorrupt
+  // where the members do not exchange the same; kInvalid where there is no such member; kCancelled where the endpoint
+  // is closed.
+  Status all_reduce(std::span<float> values, TimePoint deadline, double scale = 1);
+  Status all_reduce(std::span<double> values, TimePoint deadline, double scale = 1);
+
+  // The same sums, of which a member gets its own segment; its other values stay as they are.
+  Status reduce_scatter(std::span<float> values, TimePoint deadline, double scale = 1);
+  Status reduce_scatter(std::span<double> values, TimePoint deadline, double scale = 1);
+
+  // Every member gives its own segment and gets those of all others.
+  Status all_gather(std::span<float> values, TimePoint deadline);
+  Status all_gather(std::span<double> values, TimePoint deadline);
+
+  // Every member gets the values of members[root].
+  Status broadcast(std::span<float> values, std::size_t root, TimePoint deadline);
+  Status broadcast(std::span<double> values, std::size_t root, TimePoint deadline);
+
+  // This member's segment of that many values.
+  Range own_segment(std::size_t elements) const;
+  // What came and was late, doubled or nothing of this group's.
+  std::uint64_t ignored() const { return ignored_ + neighbours_.ignored(); }
+
+ private:
+  template <class T>
+  Status run(Operation operation, std::span<T> values, TimePoint deadline, double scale, std::size_t root = 0);
+  template <class T>
+  Status drive(Exchange<T>& exchange, TimePoint deadline);
+  // The next chunk of the current call.
+  Result<wire::RingChunk> next_chunk(TimePoint deadline);
+
+  const std::uint32_t members_;
+  const std::uint32_t self_;
+  const GroupOptions options_;
+  Neighbours neighbours_;
+  transport::BufferPool pool_;
+  Status broken_;            // why no further call can succeed
+  std::uint64_t round_ = 0;  // the current call
+  // Of the next call: a member that has done its part may be one ahead, not more.
+  std::deque<wire::RingChunk> early_;
+  std::deque<wire::RingChunk> at_hand_;  // of the current call: those that came early
+  std::uint64_t ignored_ = 0;
+};
+
+}  // namespace ravnest::collective
