@@ -76,7 +76,9 @@ std::function<void(std::uint64_t)> counter_of(const std::optional<py::function>&
 // An optimizer is a step function, or a name with the options of each group.
 void equip(PyNode& own, const std::optional<py::function>& criterion, const py::object& optimizer,
            const std::string& schedule, int window, std::uint64_t seed, const std::string& codec, bool recompute,
-           std::uint64_t update_frequency, std::uint32_t microbatches, double clip_value, double clip_norm,
+           std::uint64_t update_frequency, std::uint32_t microbatches, std::uint64_t reduce_factor,
+           const std::string& average, const std::optional<std::pair<double, double>>& nesterov, double clip_value,
+           double clip_norm,
            const std::optional<py::function>& on_epochs, const std::optional<py::function>& on_update,
            const std::string& loss_file, const std::string& accuracy_file, bool shows_progress,
            const std::map<std::string, std::string>& settings) {
@@ -97,6 +99,9 @@ void equip(PyNode& own, const std::optional<py::function>& criterion, const py::
   equipment.recompute = recompute;
   equipment.update_frequency = update_frequency;
   equipment.microbatches = microbatches;
+  equipment.reduce_factor = reduce_factor;
+  equipment.average = accepted(pipeline::parse_average_mode(average));
+  if (nesterov) equipment.outer = {true, nesterov->first, nesterov->second};
   equipment.clip_value = clip_value;
   equipment.clip_norm = clip_norm;
   equipment.on_epochs = counter_of(on_epochs);
@@ -232,6 +237,11 @@ void bind_node(py::module_& module) {
            [](PyNode& own) {
              const py::gil_scoped_release release;
              unwrap(own.node->drain(poll_signals));
+           })
+      .def("average",
+           [](PyNode& own) {
+             const py::gil_scoped_release release;
+             unwrap(own.node->average(poll_signals));
            })
       .def("finish", [](PyNode& own, bool save, const std::string& run, std::uint64_t epochs,
                         bool more) { return to_dict(finish(own, save, run, epochs, more)); })

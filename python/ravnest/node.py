@@ -19,6 +19,13 @@ from .surroundings import name_from_outside, share_cores
 _COMPRESSION = {False: "none", None: "none", True: "fp16"}
 
 
+def _outer(name, momentum, rate):
+    """(momentum, rate) of Nesterov's, or None."""
+    if name not in (None, "nesterov"):
+        raise ValueError(f"outer is None or 'nesterov', not {name!r}")
+    return (momentum, rate) if name else None
+
+
 class Node:
     """A node of the plan in `node_data/`, from the moment it is made a member of its cluster.
 
@@ -33,11 +40,14 @@ class Node:
     `criterion(outputs, targets)` runs where the model ends: `outputs` as the model returns them, `targets` the item
     that `labels` (or `test_labels`) yields for the batch, whole. Gradients add up over `update_frequency` batches and
     are not scaled. `compression` is False, True (fp16), "bf16", "int8", "int4" or "topk:0.01".
+    Clusters average their weights every `reduce_factor` updates; by default once per epoch.
 
     Ours: `schedule` ("async", "sync", "gpipe"), `window` (passes in flight; 0: as planned), `microbatches` (cuts each
-    batch into so many passes with one update), `recompute` (less memory for more time), `clip_value` and `clip_norm`
-    (limits of the gradients' elements, and of the norm of each stage's gradients), `seed`, `node_data`, `trained`
-    (where stages are saved), `threads`, `insecure` (no TLS, on one machine only) and `progress`.
+    batch into so many passes with one update), `average` ("overlap": clusters train on while they average; "drain":
+    they stop for it), `outer="nesterov"` with `outer_momentum` and `outer_rate` (for rare averaging),
+    `recompute` (less memory for more time), `clip_value` and `clip_norm` (limits of the gradients' elements, and of the
+    norm of each stage's gradients), `seed`, `node_data`, `trained` (where stages are saved), `threads`, `insecure` (no
+    TLS, on one machine only) and `progress`.
 
     Use it as a context manager, or call `stop()` at the end.
     """
@@ -64,6 +74,10 @@ class Node:
         schedule: str = "async",
         window: int = 0,
         microbatches: int = 1,
+        average: str = "overlap",
+        outer: str | None = None,
+        outer_momentum: float = 0.9,
+        outer_rate: float = 0.7,
         recompute: bool = False,
         clip_value: float | None = None,
         clip_norm: float | None = None,
@@ -80,7 +94,8 @@ class Node:
         self.name = name or name_from_outside()
         self.criterion, self.labels, self.test_labels = criterion, labels, test_labels
         self.update_frequency, self.microbatches = update_frequency, microbatches
-        self.reduce_factor, self.average_optim = reduce_factor, average_optim
+        self.reduce_factor, self.average, self.average_optim = reduce_factor, average, average_optim
+        self.outer = _outer(outer, outer_momentum, outer_rate)
         self.device, self.schedule, self.window, self.recompute = torch.device(device), schedule, window, recompute
         self.compression = _COMPRESSION.get(compression, compression)
         self.loss_filename = loss_filename
@@ -118,11 +133,9 @@ class Node:
         self.node_type, self.stage, self.stages = self._core.role, self._core.stage, self._core.stages
         self.is_root, self.is_leaf = self.stage == 0, self.stage == self.stages - 1
         self.cluster_id, self._clusters = self._core.cluster, self._core.clusters
-        if self._clusters > 1:
-            warnings.warn(
-                f"{self.name} trains in cluster {self.cluster_id} of {self._clusters}, and clusters do not average "
-                "their weights yet: each trains a model of its own",
-                stacklevel=3,
+        if self.average_optim and self._clusters > 1:
+            raise ValueError(
+                "average_optim is not offered yet: clusters average their weights, and each keeps its own state"
             )
         self._calls = {train: Call(self._core, train) for train in (True, False)}
         self._optimizer = StageOptimizer(self._core, optimizer, options)
@@ -216,9 +229,12 @@ class Node:
             self._core = None
 
     def get_latest_weights(self) -> None:
-        """Take the newest weights of the other clusters; where there is one cluster, its own are the newest."""
+        """Take the newest weights of the other clusters, by a round with them to which this one adds nothing.
+
+        To be called on all nodes of the cluster. Where there is one cluster, its own weights are the newest.
+        """
         if self._clusters > 1:
-            raise Error("clusters do not average their weights yet, so there are none to take from the others")
+            self.call("get_latest_weights", lambda: self._core.average())
 
     def __enter__(self):
         return self
@@ -295,16 +311,24 @@ class Node:
             self.recompute,
             self.update_frequency,
             self.microbatches,
+            self.reduce_factor or 0,
+            self.average,
+            self.outer,
             self.clip_value or 0.0,
             self.clip_norm or 0.0,
             step_by if by_epoch else None,
             step_by if not by_epoch else None,
-            self.loss_filename,
-            os.path.join(os.path.dirname(self.loss_filename), "val_accuracies.txt"),
+            self._of_cluster(self.loss_filename),
+            self._of_cluster(os.path.join(os.path.dirname(self.loss_filename), "val_accuracies.txt")),
             self._progress and self.is_root,
             {"update_frequency": str(self.update_frequency), "microbatches": str(self.microbatches)},
         )
         self._equipped = True
+
+    def _of_cluster(self, file):
+        """Clusters may run in one folder: the files of all but the first have its number in their names."""
+        stem, ending = os.path.splitext(file)
+        return f"{stem}_cluster_{self.cluster_id}{ending}" if self.cluster_id > 0 else file
 
     # -- learning rates
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "ravnest/base/status.h"
+
 namespace ravnest::pipeline {
 
 // Of one strand, in an order that is the same in every cluster.
@@ -29,12 +31,16 @@ class Averaging {
   Averaging& operator=(const Averaging&) = delete;
   virtual ~Averaging() = default;
 
+  // What every cluster begins with: to be said before anything else.
+  virtual void begin_with(StageValues values) = 0;
   // This stage's part in the cluster's round. One round is held before the next is given to.
   virtual void give(std::uint64_t round, StageValues values) = 0;
   // The cluster's last round that holds.
   virtual std::uint64_t held() const = 0;
   // The result of the last round that holds, once.
   virtual RoundResult take() = 0;
+  // Why no round can be held any more, if that is so: the run has to end.
+  virtual Status status() const = 0;
 
   // -- of the root
 

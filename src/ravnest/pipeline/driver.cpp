@@ -87,6 +87,7 @@ void Driver::take_requests() {
 
 void Driver::look_at_rounds() {
   if (options_.averaging == nullptr) return;
+  if (Status averaging = options_.averaging->status(); !averaging.ok()) return fail_here(averaging);
   const std::uint64_t held = options_.averaging->held();
   while (stage_.rounds_held() < held) {
     if (Status taken = stage_.on_held(stage_.rounds_held() + 1); !taken.ok()) return fail_here(taken);

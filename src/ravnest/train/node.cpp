@@ -81,13 +81,14 @@ void Node::equip(Equipment equipment) {
       if (norm > 0) optim::scale_to_norm(own, norm, optim::gradient_norm(own));
     };
   }
-  worker_ = std::make_unique<pipeline::ModelWorker>(engine_, std::move(equipment_.optimizer), std::move(worker));
   pipeline::DriverOptions driver;
   driver.stage = place_;
   driver.stage.schedule = equipment_.schedule;
   driver.stage.window = window();
   driver.nodes = nodes_;
   driver.log = options_.log;
+  join_rounds(worker, driver);
+  worker_ = std::make_unique<pipeline::ModelWorker>(engine_, std::move(equipment_.optimizer), std::move(worker));
   driver.on_over = [this](const std::string& task) { return account_of(task); };
   if (is_root()) {
     driver.on_report = [this](wire::Report report) {
@@ -274,7 +275,10 @@ Status Node::join_call(const Poll& poll) {
       poll);
   if (!status.ok()) return status;
   computing_.join();
-  return outcome_->closing->status();
+  Status ended = outcome_->closing->status();
+  // The other clusters go on without this one; they see that it leaves.
+  if (!ended.ok() && averager_) (void)endpoint_->close(SystemClock().now() + kShortGoodbyeTime);
+  return ended;
 }
 
 Result<Closing> Node::serve(const Poll& poll) {
@@ -298,7 +302,8 @@ Status Node::feed(const Batch& batch, const Poll& poll) {
                                 .update = update && part + 1 == parts,
                                 .epoch = batch.epoch,
                                 .index = batch.index,
-                                .digest = batch.digest};
+                                .digest = batch.digest,
+                                .samples = rows};
     std::vector<wire::EdgeTensor> edges = edges_of(batch.inputs, samples, part, parts);
     record_->expect(offer, rows);
     Status offered = until([&](TimePoint deadline) { return driver_->offer(offer, edges, deadline); }, poll);
@@ -333,6 +338,7 @@ void Node::close() {
   if (endpoint_) (void)endpoint_->close(SystemClock().now() + (failed ? kShortGoodbyeTime : kGoodbyeTime));
   driver_.reset();
   worker_.reset();
+  averager_.reset();
   endpoint_.reset();
 }
 

@@ -30,6 +30,7 @@
 #include "ravnest/metrics/progress.h"
 #include "ravnest/metrics/summary.h"
 #include "ravnest/optim/optimizer.h"
+#include "ravnest/pipeline/averager.h"
 #include "ravnest/pipeline/driver.h"
 #include "ravnest/pipeline/model_worker.h"
 #include "ravnest/plan/plan.h"
@@ -63,6 +64,10 @@ struct Equipment {
   bool recompute = false;
   std::uint64_t update_frequency = 1;
   std::uint32_t microbatches = 1;
+  // With other clusters:
+  std::uint64_t reduce_factor = 0;  // updates between two rounds; 0: a round per epoch
+  pipeline::AverageMode average = pipeline::AverageMode::kOverlap;
+  pipeline::OuterOptions outer;
   double clip_value = 0;  // 0: not; the most that an element of a gradient may be
   double clip_norm = 0;   // 0: not; the most that the norm of all this stage's gradients may be
   // Called by the compute thread when another epoch is over, with how many are: before the first update of the next
@@ -117,6 +122,8 @@ class Node {
   Status end_sweep(Sweep sweep) { return record_->expect_end(sweep); }
   // Root: until all that was fed is computed everywhere.
   Status drain(const Poll& poll);
+  // Root: takes part in a round with the other clusters now, and waits until it holds.
+  Status average(const Poll& poll);
   // Root: the call is over when all that was fed is computed and everyone has done `task`. `more`: the others go on to
   // the next call by themselves, since the user's goes on.
   Result<Closing> finish(Task task, bool more, const Poll& poll);
@@ -141,6 +148,7 @@ class Node {
   static void tell_others(transport::tcp::Options network, const plan::Plan& plan, int cluster, int stage,
                           const std::string& reason);
   int window() const;
+  void join_rounds(pipeline::ModelWorkerOptions& worker, pipeline::DriverOptions& driver);
   Status until(const std::function<Status(TimePoint)>& attempt, const Poll& poll);
   void say_for_whom();
   void look_for_strangers();
@@ -161,6 +169,7 @@ class Node {
 
   Equipment equipment_;
   std::unique_ptr<RunRecord> record_;
+  std::unique_ptr<pipeline::Averager> averager_;  // where there are other clusters
   std::unique_ptr<pipeline::ModelWorker> worker_;
   std::unique_ptr<pipeline::Driver> driver_;
 
