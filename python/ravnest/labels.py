@@ -9,6 +9,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, TensorDataset, d
 
 from ._core import label_digest
 from .errors import Error
+from .shares import Share, share_of
 
 
 def items_of(source: Iterable, seed: int, epoch: int, batch_size: int | None = None) -> Iterator:
@@ -35,26 +36,35 @@ def items_of(source: Iterable, seed: int, epoch: int, batch_size: int | None = N
 class Items:
     """A loader as a training loop sees it on the root: in the order that the leaf takes its labels in.
 
-    Iterating it is one epoch; the node is told of each item's labels, so that the leaf can compare.
+    Iterating it is one epoch of the node's share; the node is told of each item's labels, so that the leaf can compare.
     """
 
     def __init__(self, source, node, batch_size: int):
-        self._source, self._node, self._batch_size = source, node, batch_size
+        self.whole, self._node, self._batch_size = source, node, batch_size
+        self._share, self._source = Share(), source
 
     def __iter__(self):
-        for item in items_of(self._source, self._node.seed, self._node.epoch, self._batch_size):
+        for item in items_of(self._own(), self._node.seed, self._node.epoch, self._batch_size):
             self._node.label_digest = digest_of(label_part(item))
             yield item
 
     def __len__(self):
-        return len(self._source)
+        return len(self._own())
 
     def __getattr__(self, name):
-        return getattr(self._source, name)
+        return getattr(self._own(), name)
+
+    def _own(self):
+        # Made once, since a loader may keep its workers from epoch to epoch.
+        if self._share != self._node.share:
+            self._share, self._source = self._node.share, share_of(self.whole, self._node.share)
+        return self._source
 
 
 def loader_of(source, batch_size: int):
-    """A Dataset as a loader of batches; anything else as it is."""
+    """A Dataset as a loader of batches; Items as what they are of; anything else as it is."""
+    if isinstance(source, Items):
+        return source.whole
     if isinstance(source, Dataset):
         return DataLoader(source, batch_size=batch_size)
     return source

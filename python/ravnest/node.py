@@ -14,6 +14,7 @@ from .labels import Labels
 from .optimizers import StageOptimizer
 from .own_stage import captured_stage
 from .seed import current_seed
+from .shares import Share, share_of
 from .surroundings import name_from_outside, share_cores
 
 _COMPRESSION = {False: "none", None: "none", True: "fp16"}
@@ -103,10 +104,11 @@ class Node:
         self.seed = current_seed() if seed is None else seed
         self.n_forwards = 0
         self.epoch = 0
-        self.label_digest = 0  # of the batch that is fed next; 0: not known
+        self.label_digest = None  # of the batch that is fed next; 0: it has none; None: not known
         self._progress = progress
         self._scheduler_made = (lr_scheduler, dict(lr_scheduler_params or {}), lr_step_on_epoch_change)
         self._batch_size = None
+        self._shard = None  # whether training data are cut, once a Trainer has said so
         self._index = self._sweeps = self._sweep_index = 0
         self._sweep = None  # whether the present one is a validation
         self._call = None
@@ -151,6 +153,11 @@ class Node:
         if self._call is None and self._equipped:
             self._optimizer.take_state(self._core)
         return self._optimizer.own
+
+    @property
+    def share(self) -> Share:
+        """What this node's cluster trains on: all, or its part where Trainer(shard=True) asks for it."""
+        return Share(self.cluster_id, self._clusters) if self._shard else Share()
 
     def parameters(self) -> dict[str, torch.Tensor]:
         """Name -> parameter of this stage, by the model's own names."""
@@ -321,7 +328,11 @@ class Node:
             self._of_cluster(self.loss_filename),
             self._of_cluster(os.path.join(os.path.dirname(self.loss_filename), "val_accuracies.txt")),
             self._progress and self.is_root,
-            {"update_frequency": str(self.update_frequency), "microbatches": str(self.microbatches)},
+            {
+                "update_frequency": str(self.update_frequency),
+                "microbatches": str(self.microbatches),
+                "shard": "true" if self._shard else "false",
+            },
         )
         self._equipped = True
 
@@ -354,8 +365,13 @@ class Node:
             return
         self._direct_call()
         self._end_sweep()
-        digest, self.label_digest = self.label_digest, 0
-        self._core.feed("train", self._calls[True].flatten_batch(tensors, kwargs), self.epoch, self._index, digest)
+        digest, self.label_digest = self.label_digest, None
+        if digest is None and self.share.parts > 1:
+            raise Error(
+                "with shard=True a training loop takes its batches from trainer.train_loader: that is cut as labels are"
+            )
+        flat = self._calls[True].flatten_batch(tensors, kwargs)
+        self._core.feed("train", flat, self.epoch, self._index, digest or 0)
         self._index += 1
         self.n_forwards += 1
 
@@ -391,6 +407,6 @@ class Node:
             self.criterion,
             *(
                 Labels(source, self.seed, self._batch_size or self._core.batch, self.name, self._core.name_of(0))
-                for source in (self.labels, self.test_labels)
+                for source in (share_of(self.labels, self.share), self.test_labels)
             ),
         )

@@ -9,6 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .labels import Items, digest_of, items_of, label_part, loader_of
+from .shares import check_shares, warn_of_same_data
 
 
 def _as_call(function):
@@ -32,6 +33,12 @@ class Trainer:
     `step_size` multiplies the node's `update_frequency`; `microbatches` cuts each batch into so many passes.
     `save=True` saves all stages after training. `inputs_dtype` is what inputs are cast to.
 
+    Where several clusters train side by side, `shard=True` gives each its part of the training data, another one in
+    each epoch where they are shuffled: between them they take every sample once. Loaders keep their batch size; the
+    node's `labels` are cut in the same way, validation data not at all. `shard=False` has every cluster train on all of
+    what it is given, and so does None, the default, with a warning. ValueError for what cannot be cut: iterables, and
+    loaders with samplers of their own.
+
     To write your own loop, subclass it: a `train` of your own calls `self.prelim_checks()`, then
     `self.node.forward_compute(...)` per batch and `self.node.wait_for_backwards()` per epoch. It runs on the root only.
     """
@@ -50,6 +57,7 @@ class Trainer:
         step_size: int = 1,
         inputs_dtype: torch.dtype | None = None,
         microbatches: int | None = None,
+        shard: bool | None = None,
     ):
         self.node = node
         self.train_loader, self.val_loader = loader_of(train_loader, batch_size), loader_of(val_loader, batch_size)
@@ -64,8 +72,23 @@ class Trainer:
         node.update_frequency *= step_size
         if microbatches is not None:
             node.microbatches = microbatches
+        self._shard(shard, loader_of(train_loader, batch_size))
         if lr_scheduler is not None:
             node._scheduler_made = (lr_scheduler, dict(lr_scheduler_params or {}), node._scheduler_made[2])
+
+    def _shard(self, shard, train_loader):
+        node = self.node
+        if shard is not None:
+            if node._equipped and shard != bool(node._shard):
+                raise ValueError(
+                    f"{node.name} has begun with shard={bool(node._shard)}, and its leaf keeps to that: "
+                    "give all Trainers of a node the same"
+                )
+            node._shard = shard
+        elif node._shard is None and node.is_root:
+            warn_of_same_data(train_loader, node._clusters, stacklevel=3)
+        for source in (train_loader, node.labels):
+            check_shares(source, node.share.parts)
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)

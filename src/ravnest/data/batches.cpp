@@ -30,8 +30,14 @@ std::uint64_t permuted(std::uint64_t number, std::uint64_t key, int half_bits) {
 
 }  // namespace
 
-Batches::Batches(std::int64_t samples, std::int64_t batch, bool shuffle, std::uint64_t seed)
-    : samples_(samples), batch_(batch), shuffle_(shuffle), seed_(seed), half_bits_(kLeastHalfBits) {
+Batches::Batches(std::int64_t samples, std::int64_t batch, bool shuffle, std::uint64_t seed, Share share)
+    : samples_(samples),
+      batch_(batch),
+      shuffle_(shuffle),
+      seed_(seed),
+      share_(share),
+      own_samples_((samples + share.parts - 1 - share.part) / share.parts),
+      half_bits_(kLeastHalfBits) {
   while (half_bits_ < 31 && (std::int64_t{1} << (2 * half_bits_)) < samples_) ++half_bits_;
 }
 
@@ -39,11 +45,11 @@ std::vector<std::int64_t> Batches::rows(std::uint64_t epoch, std::uint64_t step)
   std::vector<std::int64_t> rows;
   if (step >= static_cast<std::uint64_t>(per_epoch())) return rows;
   const std::int64_t first = static_cast<std::int64_t>(step) * batch_;
-  const std::int64_t last = std::min(first + batch_, samples_);
+  const std::int64_t last = std::min(first + batch_, own_samples_);
   rows.reserve(static_cast<std::size_t>(last - first));
   const std::uint64_t key = mix(mix(seed_) ^ epoch);
   for (std::int64_t place = first; place < last; ++place) {
-    auto row = static_cast<std::uint64_t>(place);
+    auto row = static_cast<std::uint64_t>(share_.part + place * share_.parts);
     if (shuffle_) {
       // Walking on from a place below n always comes back below n, and to another row for each place.
       do row = permuted(row, key, half_bits_);

@@ -6,6 +6,9 @@
 // four, walked on until it lands below n). The numbers are part of the contract: two versions of this program that
 // take part in one run have to draw the same.
 //
+// Where several clusters train side by side, each may take a share: of one order, which is the same for all, every so
+// many places. Between them they take each sample once an epoch, and in the next one each takes others.
+//
 // Immutable; safe from any thread.
 #pragma once
 
@@ -14,15 +17,22 @@
 
 namespace ravnest::data {
 
+// The samples at the places part, part + parts, part + 2 * parts, ... of an epoch's order. Shares differ by at most one
+// sample.
+struct Share {
+  std::int64_t part = 0;
+  std::int64_t parts = 1;
+};
+
 class Batches {
  public:
-  // `samples` at least 0 and `batch` at least 1.
-  Batches(std::int64_t samples, std::int64_t batch, bool shuffle, std::uint64_t seed);
+  // `samples` at least 0, `batch` at least 1, and the share's part one of its parts.
+  Batches(std::int64_t samples, std::int64_t batch, bool shuffle, std::uint64_t seed, Share share = {});
 
-  // The last batch of an epoch may be short; all samples come once.
-  std::int64_t per_epoch() const { return (samples_ + batch_ - 1) / batch_; }
+  // The last batch of an epoch may be short; all samples of the share come once.
+  std::int64_t per_epoch() const { return (own_samples_ + batch_ - 1) / batch_; }
 
-  // Batch number `step` of `epoch`, both from 0, as rows of the data set; empty from per_epoch() on.
+  // Batch number `step` of `epoch`, both from 0, as rows of the whole data set; empty from per_epoch() on.
   std::vector<std::int64_t> rows(std::uint64_t epoch, std::uint64_t step) const;
 
  private:
@@ -30,7 +40,9 @@ class Batches {
   std::int64_t batch_;
   bool shuffle_;
   std::uint64_t seed_;
-  int half_bits_;  // of the network: it permutes numbers of twice as many
+  Share share_;
+  std::int64_t own_samples_;  // of the share
+  int half_bits_;             // of the network: it permutes numbers of twice as many
 };
 
 }  // namespace ravnest::data

@@ -57,6 +57,50 @@ TEST(Batches, NumbersStayTheSameFromVersionToVersion) {
   EXPECT_EQ(Batches(1797, 4, true, 1).rows(2, 3), (Rows{1744, 1052, 41, 938}));
 }
 
+TEST(Shares, AreEveryNthPlaceOfTheWholeOrder) {
+  EXPECT_EQ(Batches(7, 2, false, 0, {1, 3}).rows(0, 0), (Rows{1, 4}));
+  EXPECT_EQ(Batches(7, 2, false, 0, {0, 3}).rows(0, 1), Rows{6});
+  const Rows whole = epoch_of(Batches(1797, 64, true, 42), 5);
+  const Rows share = epoch_of(Batches(1797, 10, true, 42, {2, 4}), 5);
+  ASSERT_EQ(share.size(), 449U);
+  for (std::size_t i = 0; i < share.size(); ++i) EXPECT_EQ(share[i], whole[2 + 4 * i]) << i;
+}
+
+TEST(Shares, HaveEachSampleOnceBetweenThemAndDifferByAtMostOne) {
+  for (const std::int64_t samples : {0, 1, 2, 3, 7, 16, 65, 1797}) {
+    for (const std::int64_t parts : {1, 2, 3, 7, 64}) {
+      Rows rows;
+      for (std::int64_t part = 0; part < parts; ++part) {
+        const Rows own = epoch_of(Batches(samples, 5, true, 42, {part, parts}), 3);
+        EXPECT_GE(own.size(), static_cast<std::size_t>(samples / parts));
+        EXPECT_LE(own.size(), static_cast<std::size_t>((samples + parts - 1) / parts));
+        rows.insert(rows.end(), own.begin(), own.end());
+      }
+      std::ranges::sort(rows);
+      Rows expected(static_cast<std::size_t>(samples));
+      std::iota(expected.begin(), expected.end(), 0);
+      EXPECT_EQ(rows, expected) << samples << " samples in " << parts << " parts";
+    }
+  }
+}
+
+TEST(Shares, HaveOtherSamplesInEachEpochWhereTheyAreShuffled) {
+  const auto members = [](bool shuffle, std::uint64_t epoch) {
+    Rows rows = epoch_of(Batches(1000, 64, shuffle, 42, {1, 2}), epoch);
+    std::ranges::sort(rows);
+    return rows;
+  };
+  EXPECT_NE(members(true, 0), members(true, 1));
+  EXPECT_EQ(members(false, 0), members(false, 1));
+}
+
+TEST(Shares, BatchesOfAnEpochAreThoseOfTheShare) {
+  EXPECT_EQ(Batches(9, 2, false, 0, {0, 2}).per_epoch(), 3);
+  EXPECT_EQ(Batches(9, 2, false, 0, {1, 2}).per_epoch(), 2);
+  EXPECT_EQ(Batches(9, 2, false, 0, {1, 2}).rows(0, 2), Rows());
+  EXPECT_EQ(Batches(1, 2, false, 0, {1, 2}).per_epoch(), 0);
+}
+
 TEST(Batches, ShufflesFavourNoPlaceAndNoNeighbours) {
   constexpr int kSamples = 10;
   constexpr int kEpochs = 10'000;

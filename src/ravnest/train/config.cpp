@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, 18> kKeys = {
     "microbatches", "val_freq",   "save",      "compression", "recompute", "threads",
     "device",       "loss_file",  "optimizer", "lr_schedule", "data",      "validation",
 };
-constexpr std::array<std::string_view, 9> kDataKeys = {"format", "inputs",  "targets",      "shuffle", "shape",
-                                                       "scale",  "one_hot", "inputs_dtype", "rows"};
+constexpr std::array<std::string_view, 10> kDataKeys = {"format", "inputs",  "targets",      "shuffle", "shape",
+                                                        "scale",  "one_hot", "inputs_dtype", "rows",    "shard"};
 constexpr std::array<std::string_view, 3> kSchedules = {"async", "sync", "gpipe"};
 constexpr Between kCount = {.least = 1};
 constexpr std::int64_t kMostThreads = 1024;
@@ -109,6 +109,7 @@ DataConfig read_data(const Section& section, const fs::path& folder) {
     section.lacks("targets", "a file, or a list of files");
   }
   set(config.shuffle, section.flag("shuffle"));
+  set(config.shard, section.flag("shard"));
   set(options.shape, section.wholes("shape", {1, kMostSamples}));
   set(options.scale, section.number("scale"));
   set(options.one_hot, section.whole("one_hot", {0, kMostSamples}));
@@ -138,7 +139,11 @@ TrainConfig read_top(const Section& top, const fs::path& folder) {
   const std::optional<Section> data = top.section("data", kDataKeys);
   if (!data) top.lacks("[data]", "a table with the format and the files of what is trained on");
   config.data = read_data(*data, folder);
-  if (const auto validation = top.section("validation", kDataKeys)) config.validation = read_data(*validation, folder);
+  if (const auto validation = top.section("validation", kDataKeys)) {
+    if (validation->has("shard"))
+      validation->fail("shard", "every cluster validates on all of these data; leave it out");
+    config.validation = read_data(*validation, folder);
+  }
   return config;
 }
 

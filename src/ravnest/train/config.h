@@ -46,6 +46,7 @@ struct LrScheduleConfig {
 struct DataConfig {
   data::DataOptions options;
   bool shuffle = false;
+  bool shard = false;  // each cluster trains on its share; of [data] only
 };
 
 struct TrainConfig {

@@ -50,6 +50,7 @@ scale = 0.0625
 one_hot = 10
 inputs_dtype = "float64"
 rows = [0, 1078]
+shard = true
 
 [validation]
 format = "digits"
@@ -105,6 +106,7 @@ TEST(TrainConfig, EveryKeyArrives) {
   EXPECT_EQ(data.inputs_dtype, "float64");
   EXPECT_EQ(data.first, 0);
   EXPECT_EQ(data.last, 1078);
+  EXPECT_TRUE(config->data.shard);
   ASSERT_TRUE(config->validation.has_value());
   EXPECT_EQ(config->validation->options.inputs, std::vector<fs::path>{"runs/digits.csv.gz"});
 }
@@ -128,6 +130,7 @@ TEST(TrainConfig, DefaultsAreThoseOfNodeAndTrainer) {
   EXPECT_TRUE(config->optimizer.options.empty());
   EXPECT_FALSE(config->lr_schedule.has_value());
   EXPECT_FALSE(config->data.shuffle);
+  EXPECT_FALSE(config->data.shard);
   EXPECT_EQ(config->data.options.scale, 1);
   EXPECT_FALSE(config->data.options.first.has_value());
   EXPECT_FALSE(config->validation.has_value());
@@ -144,7 +147,7 @@ TEST(TrainConfig, UnknownKeysAreRefusedWithTheNearestName) {
   expect_refused(small("loss = \"mse\"", "scael = 2"), ", line 7: there is no key data.scael; did you mean scale?");
   expect_refused(small("loss = \"mse\"", "xyz = 2"),
                  ", line 7: there is no key data.xyz; there are format, inputs, targets, shuffle, shape, scale, "
-                 "one_hot, inputs_dtype, rows");
+                 "one_hot, inputs_dtype, rows, shard");
   expect_refused(small("loss = \"mse\"", "[validations]"),
                  ", line 7: there is no key validations; did you mean validation?");
 }
@@ -184,6 +187,8 @@ TEST(TrainConfig, DataThatMakeNoSenseAreRefused) {
       {"scale = nan", "data.scale has to be a number, not nan"},
       {"targets = \"y.npy\"", "data.targets: files of format \"digits\" have inputs and targets; leave it out"}};
   for (const auto& [line, sentence] : cases) expect_refused(small(loss, line), text(", line 7: ", sentence));
+  expect_refused(small(loss, "[validation]\nformat = \"digits\"\ninputs = \"d.csv\"\nshard = false"),
+                 ", line 10: validation.shard: every cluster validates on all of these data; leave it out");
   const std::string head = "loss = \"mse\"\n[optimizer]\nname = \"SGD\"\n[data]\n";
   expect_refused(head + "format = \"np\"\ninputs = \"x\"",
                  ", line 5: data.format has to be \"digits\", \"idx\", \"cifar10\", \"npy\" or \"safetensors\", not "

@@ -12,11 +12,15 @@ namespace {
 
 constexpr const char* kAccuracyFile = "val_accuracies.txt";
 
-Result<BatchedData> load(const DataConfig& config, const TrainConfig& run) {
+Result<BatchedData> load(const DataConfig& config, const TrainConfig& run, data::Share share) {
   auto samples = data::load_dataset(config.options);
   if (!samples.ok()) return samples.status();
   const std::int64_t size = samples->size();
-  return BatchedData{std::move(*samples), data::Batches(size, run.batch_size, config.shuffle, run.seed)};
+  if (share.parts > 1 && size < share.parts) {
+    return invalid("[data] has shard = true, and ", size, " samples for ", share.parts,
+                   " clusters: at least one of them would have none");
+  }
+  return BatchedData{std::move(*samples), data::Batches(size, run.batch_size, config.shuffle, run.seed, share)};
 }
 
 bool has_something_to_train(const graph::Engine& engine) {
@@ -35,11 +39,13 @@ void give_up(Node& node, const std::string& call, const Status& failure) {
 
 Status Trainer::load_data() {
   if (!node_->is_root() && !node_->is_leaf()) return {};
-  auto training = load(config_.data, config_);
+  data::Share share;
+  if (config_.data.shard) share = {node_->cluster(), static_cast<std::int64_t>(node_->plan().clusters.size())};
+  auto training = load(config_.data, config_, share);
   if (!training.ok()) return training.status();
   training_ = std::move(*training);
   if (!config_.validation) return {};
-  auto validation = load(*config_.validation, config_);
+  auto validation = load(*config_.validation, config_, {});
   if (!validation.ok()) return validation.status();
   validation_ = std::move(*validation);
   return {};
@@ -68,7 +74,8 @@ Result<Equipment> Trainer::equipment(const TrainerOptions& options) const {
   equipment.update_frequency = static_cast<std::uint64_t>(config_.update_frequency);
   equipment.microbatches = static_cast<std::uint32_t>(config_.microbatches);
   equipment.settings = {{"update_frequency", std::to_string(config_.update_frequency)},
-                        {"microbatches", std::to_string(config_.microbatches)}};
+                        {"microbatches", std::to_string(config_.microbatches)},
+                        {"shard", config_.data.shard ? "true" : "false"}};
   equipment.record.loss_file = config_.loss_file;
   equipment.record.accuracy_file = config_.loss_file.parent_path() / kAccuracyFile;
   equipment.record.progress = node_->is_root() ? options.progress : nullptr;
