@@ -1,0 +1,208 @@
+// What a council does where it is the chair.
+#include <algorithm>
+#include <utility>
+
+#include "ravnest/collective/council.h"
+
+namespace ravnest::collective {
+
+using wire::Averaging;
+using wire::AveragingKind;
+
+bool Council::decide() {
+  if (chair() != self_ || !may_lead() || !companions_follow()) return false;
+  if (open_ && own_) {
+    part_from_missing();
+    own_ = std::ranges::all_of(open_->seats, [&](const wire::Seat& seat) { return is_companion(seat); });
+    if (own_) return commit_if_complete();
+  }
+  const std::vector<int> all = members();
+  return bring_to_one_round(all) || begin_if_ready(all);
+}
+
+// Without companions of its own it may know less than others do.
+bool Council::may_lead() const {
+  if (!expected_.empty() && !patience_over_) return false;
+  if (!companions_.empty()) return true;
+  for (int cluster = 0; cluster < clusters_; ++cluster) {
+    if (!is_other(cluster)) continue;
+    if (!peer(cluster).seen && !unseen_given_up_ && attempt_ == 0) return false;
+    if (!peer(cluster).up) continue;
+    const Averaging* other = stand_of(cluster);
+    if (other == nullptr || (std::cmp_not_equal(other->chair, self_) && !patience_over_)) return false;
+  }
+  return true;
+}
+
+bool Council::companions_follow() {
+  const auto elsewhere = [&](int companion) {
+    const Averaging* other = stand_of(companion);
+    return companion != self_ && (other == nullptr || std::cmp_not_equal(other->chair, self_));
+  };
+  if (patience_over_) {
+    expected_.clear();
+    std::erase_if(companions_, elsewhere);
+  }
+  return std::ranges::none_of(companions_, elsewhere);
+}
+
+bool Council::commit_if_complete() {
+  for (const wire::Seat& seat : open_->seats) {
+    const int cluster = static_cast<int>(seat.cluster);
+    const Averaging* other = stand_of(cluster);
+    if (!(cluster == self_ ? complete_ : other->complete && other->attempt == attempt_)) return false;
+  }
+  Averaging commit;
+  commit.kind = AveragingKind::kCommit;
+  commit.round = round_;
+  commit.attempt = attempt_;
+  for (const wire::Seat& seat : open_->seats) {
+    if (const int to = static_cast<int>(seat.cluster); to != self_) actions_.emplace_back(Send{to, commit});
+  }
+  hold();
+  return true;
+}
+
+bool Council::names_missing(int cluster, int other) const {
+  if (cluster == self_) return missing_.contains(other);
+  const Averaging* named_by = stand_of(cluster);
+  return named_by != nullptr && named_by->attempt == attempt_ &&
+         std::ranges::any_of(named_by->missing, [&](std::uint32_t named) { return std::cmp_equal(named, other); });
+}
+
+// Never the chair; rather a newcomer; rather the one that was named; of two that name each other the higher.
+int Council::who_goes(int by, int named) const {
+  const auto newcomer = [&](int cluster) { return cluster != self_ && stand_of(cluster)->newcomer; };
+  if (named == self_ || by == self_) return named == self_ ? by : named;
+  if (newcomer(by) != newcomer(named)) return newcomer(by) ? by : named;
+  return names_missing(named, by) ? std::max(by, named) : named;
+}
+
+// Of two of which one does not reach the other one has to go, and is barred until the round has held. Where those who
+// stay need no round any more it goes on alone.
+void Council::part_from_missing() {
+  for (const wire::Seat& seat : open_->seats) {
+    for (const wire::Seat& named : open_->seats) {
+      const int by = static_cast<int>(seat.cluster);
+      const int other = static_cast<int>(named.cluster);
+      if (by == other || !companions_.contains(by) || !companions_.contains(other) || !names_missing(by, other))
+        continue;
+      const int goes = who_goes(by, other);
+      companions_.erase(goes);
+      barred_.insert(goes);
+      Averaging out;
+      out.kind = AveragingKind::kOut;
+      out.round = round_;
+      out.attempt = attempt_;
+      out.last = std::ranges::all_of(
+          companions_, [&](int cluster) { return cluster == self_ ? finished_ : stand_of(cluster)->finished; });
+      actions_.emplace_back(Send{goes, out});
+    }
+  }
+}
+
+// Nothing is begun before all are at the same round. Those that are behind and have its result, or no companions, come
+// by themselves.
+bool Council::bring_to_one_round(const std::vector<int>& followers) {
+  for (const int cluster : followers) {
+    if (cluster == self_) continue;
+    const Averaging& other = *stand_of(cluster);
+    if (other.seats.empty() || other.round == round_) continue;
+    if (other.round > round_ && !companions_.empty()) {
+      go_out(other.round);
+      return true;
+    }
+    const bool comes = other.complete && other.attempt == attempt_;
+    if (other.round > round_ || comes || peer(cluster).sent_out) continue;
+    Averaging out;
+    out.kind = AveragingKind::kOut;
+    out.round = round_;
+    out.attempt = other.attempt;
+    peer(cluster).sent_out = true;
+    actions_.emplace_back(Send{cluster, out});
+  }
+  return false;
+}
+
+bool Council::begin_if_ready(const std::vector<int>& followers) {
+  const Averaging own = stand();
+  std::vector<int> seats;
+  bool all_ready = true;  // but newcomers, which nobody waits for
+  bool wanted = false;
+  bool all_finished = true;
+  bool newcomer_ready = false;
+  for (const int cluster : followers) {
+    const Averaging& one = cluster == self_ ? own : *stand_of(cluster);
+    if (one.round != round_) return false;
+    if (barred_.contains(cluster)) continue;
+    const bool ready = one.entered || one.finished;
+    all_ready = all_ready && (ready || one.newcomer);
+    if (!ready) continue;
+    seats.push_back(cluster);
+    wanted = wanted || one.entered || one.newcomer;
+    newcomer_ready = newcomer_ready || one.newcomer;
+    all_finished = all_finished && one.finished;
+  }
+  wanted = wanted || (all_finished && !last_held_);
+  if (!all_ready && newcomer_ready) call(followers);
+  if (!wanted && !barred_.empty()) {
+    barred_.clear();
+    return true;
+  }
+  if (!all_ready || !wanted || !std::ranges::binary_search(seats, self_)) return false;
+  propose(seats);
+  return true;
+}
+
+void Council::call(const std::vector<int>& followers) {
+  Averaging call;
+  call.kind = AveragingKind::kCall;
+  call.round = round_;
+  for (const int cluster : followers) {
+    if (cluster == self_) {
+      called_ = called_ || !(entered_ || finished_);
+      continue;
+    }
+    const Averaging& other = *stand_of(cluster);
+    if (other.entered || other.finished || std::exchange(peer(cluster).called, round_) == round_) continue;
+    actions_.emplace_back(Send{cluster, call});
+  }
+}
+
+void Council::propose(const std::vector<int>& seats) {
+  Averaging go;
+  go.kind = AveragingKind::kGo;
+  go.round = round_;
+  go.attempt = next_attempt();
+  go.last = true;
+  double sum = 0;
+  bool only_newcomers = true;
+  const Averaging own = stand();
+  for (const int cluster : seats) {
+    const Averaging& one = cluster == self_ ? own : *stand_of(cluster);
+    go.seats.push_back({static_cast<std::uint32_t>(cluster), one.newcomer ? 0 : one.weight});
+    go.last = go.last && one.finished;
+    go.newcomers = go.newcomers || one.newcomer;
+    only_newcomers = only_newcomers && one.newcomer;
+    sum += go.seats.back().weight;
+  }
+  for (wire::Seat& seat : go.seats) {
+    const int cluster = static_cast<int>(seat.cluster);
+    const bool newcomer = cluster == self_ ? newcomer_ : stand_of(cluster)->newcomer;
+    if (!(sum > 0) && (only_newcomers || !newcomer)) seat.weight = 1;
+  }
+  for (const int cluster : seats) {
+    if (cluster != self_) actions_.emplace_back(Send{cluster, go});
+  }
+  begin(go);
+  own_ = true;
+}
+
+std::uint64_t Council::next_attempt() const {
+  const auto count = static_cast<std::uint64_t>(clusters_);
+  const auto self = static_cast<std::uint64_t>(self_);
+  const std::uint64_t next = greatest_ + 1;
+  return next + (self + count - next % count) % count;
+}
+
+}  // namespace ravnest::collective
