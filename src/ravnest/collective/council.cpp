@@ -11,7 +11,8 @@ using wire::AveragingKind;
 namespace {
 
 bool has_seat(const Averaging& message, int cluster) {
-  return std::ranges::any_of(message.seats, [&](const wire::Seat& seat) { return std::cmp_equal(seat.cluster, cluster); });
+  return std::ranges::any_of(message.seats,
+                             [&](const wire::Seat& seat) { return std::cmp_equal(seat.cluster, cluster); });
 }
 
 }  // namespace
@@ -29,12 +30,19 @@ Council::Actions Council::enter(double weight) {
 
 Council::Actions Council::finish(double weight) {
   finished_ = true;
-  weight_ = weight;
+  if (entered_) {
+    weight_after_ = weight;
+  } else {
+    entered_ = true;
+    weight_ = weight;
+  }
   return settle();
 }
 
 Council::Actions Council::resume() {
+  if (finished_ && !weight_after_) entered_ = false;
   finished_ = false;
+  weight_after_.reset();
   return settle();
 }
 
@@ -104,7 +112,9 @@ bool Council::fits(const Averaging& message) const {
 }
 
 bool Council::on_go(const Averaging& go) {
-  if (go.round != round_ || go.attempt <= attempt_ || !has_seat(go, self_)) return false;
+  const bool adopts = newcomer_ && companions_.empty();
+  if ((go.round != round_ && !adopts) || go.attempt <= attempt_ || !has_seat(go, self_)) return false;
+  round_ = go.round;
   begin(go);
   own_ = false;
   return true;
@@ -134,11 +144,13 @@ Council::Actions Council::settle() {
   return std::exchange(actions_, {});
 }
 
+// Only a commit leads from an attempt to the next round, unless one is out in between and has no companions.
 bool Council::learn() {
   if (!complete_) return false;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     const Averaging* other = stand_of(cluster);
-    if (other == nullptr || other->attempt != attempt_ || other->round != round_ + 1) continue;
+    if (other == nullptr || other->seats.empty()) continue;
+    if (other->attempt != attempt_ || other->round != round_ + 1) continue;
     hold();
     return true;
   }
@@ -150,10 +162,17 @@ bool Council::give_up() {
   if (companions_.empty()) return false;
   const auto left = std::erase_if(companions_, [&](int companion) { return has_left(companion); });
   if (left > 0) return true;
+  if (const int chair_now = chair(); patience_over_ && chair_now != self_ && !leads(chair_now)) {
+    return companions_.erase(chair_now) > 0;
+  }
+  Rank own = rank(stand());
+  for (const int companion : companions_) {
+    if (const Averaging* other = stand_of(companion)) own = std::max(own, rank(*other));
+  }
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     if (!is_foreign(cluster)) continue;
     const Averaging& other = *stand_of(cluster);
-    if (!reachable(static_cast<int>(other.chair)) || rank(other) < rank(stand())) continue;
+    if (!leads(static_cast<int>(other.chair)) || rank(other) <= own) continue;
     go_out(other.round);
     return true;
   }
@@ -228,8 +247,10 @@ void Council::hold() {
   last_held_ = open_->last;
   actions_.emplace_back(Holds{round_, last_held_});
   ++round_;
-  weight_ = 0;
-  entered_ = newcomer_ = called_ = complete_ = own_ = false;
+  entered_ = weight_after_.has_value();
+  weight_ = weight_after_.value_or(0);
+  weight_after_.reset();
+  newcomer_ = called_ = complete_ = own_ = false;
   open_.reset();
   missing_.clear();
   barred_.clear();
@@ -237,7 +258,10 @@ void Council::hold() {
 
 void Council::go_out(std::uint64_t their_round) {
   newcomer_ = newcomer_ || std::max(round_, their_round) > 1;
-  entered_ = complete_ = own_ = last_held_ = false;
+  entered_ = finished_;
+  weight_ = weight_after_.value_or(weight_);
+  weight_after_.reset();
+  complete_ = own_ = last_held_ = false;
   open_.reset();
   missing_.clear();
   barred_.clear();
@@ -255,13 +279,19 @@ const Averaging* Council::stand_of(int cluster) const {
   return other.up && other.stand ? &*other.stand : nullptr;
 }
 
+// It can be followed, and takes itself to be the chair.
+bool Council::leads(int cluster) const {
+  const Averaging* other = stand_of(cluster);
+  return cluster == self_ || (other != nullptr && may_be_followed(cluster) && std::cmp_equal(other->chair, cluster));
+}
+
 Averaging Council::stand() const {
   Averaging stand;
   stand.round = round_;
   stand.attempt = attempt_;
   stand.chair = static_cast<std::uint32_t>(chair());
   stand.entered = entered_;
-  stand.finished = finished_;
+  stand.finished = finished_ && !weight_after_;
   stand.newcomer = newcomer_;
   stand.complete = complete_;
   stand.weight = newcomer_ ? 0 : weight_;
@@ -283,11 +313,11 @@ int Council::chair() const {
   bool groups = false;
   int lowest = self_;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
-    if (reachable(cluster)) lowest = std::min(lowest, cluster);
+    if (cluster == self_ || may_be_followed(cluster)) lowest = std::min(lowest, cluster);
     const Averaging* other = stand_of(cluster);
     if (other == nullptr || other->seats.empty()) continue;
     groups = true;
-    if (!reachable(static_cast<int>(other->chair))) continue;
+    if (!leads(static_cast<int>(other->chair))) continue;
     if (best == nullptr || rank(*best) < rank(*other)) best = other;
   }
   if (best != nullptr) return static_cast<int>(best->chair);

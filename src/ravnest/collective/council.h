@@ -6,18 +6,22 @@
 // How it works:
 // - Every root tells every other how it stands, whole, whenever that changes (wire::Averaging, kStand). So whoever has
 //   to decide knows all that there is to know, and there is nothing incremental to lose.
-// - The *companions* of a root are the seats of the last attempt that it was told of, less those that it has lost since,
-//   once and for good. It follows one of them as its *chair*: the one that began the attempt, and where that is lost the
-//   lowest. A root without companions (it has just started, or is out) follows the chair of a group that it sees; where
-//   there is none, the lowest cluster of all that are up.
+// - The *companions* of a root are the seats of the last attempt that it was told of, less those that it has lost
+// since,
+//   once and for good. It follows one of them as its *chair*: the one that began the attempt, and where that is lost
+//   the lowest. A root without companions (it has just started, or is out) follows the chair of a group that it sees;
+//   where there is none, the lowest cluster of all that are up.
 // - The chair decides, and only while all its companions follow it: then they have given up every chair before it, and
 //   none of them holds something that it does not know of. When all are ready it begins an attempt; when all seats have
 //   the result it commits. Where a seat is lost it begins another with the others.
-// - A commit is known by the stand of anyone who has it: who has the attempt's result and sees that another went on from
+// - A commit is known by the stand of anyone who has it: who has the attempt's result and sees that another went on
+// from
 //   there goes on as well. So a round holds on all seats that live, or on none, whoever crashes when.
-// - The numbers of attempts of cluster c are those that leave the remainder c when divided by the number of clusters: no
+// - The numbers of attempts of cluster c are those that leave the remainder c when divided by the number of clusters:
+// no
 //   two attempts have the same one, whatever the network does.
-// - Where two do not reach each other that live both, a cluster may see others go on without it. It then gives up those,
+// - Where two do not reach each other that live both, a cluster may see others go on without it. It then gives up
+// those,
 //   and goes on with whom it has left, if only itself. Where two groups meet, the members of the smaller one are out:
 //   they come in as newcomers, whose weights do not count until a round has held.
 //
@@ -73,8 +77,8 @@ class Council {
 
   // Takes part in the next round, with this weight; stays so until one has held, or it is out.
   Actions enter(double weight);
-  // Trains no more: takes part in every round until `resume`. The weight counts in the next one that holds, then no
-  // more.
+  // Trains no more: enters once more, with this weight, and after that takes part in every round, without weight, until
+  // `resume`. Where it is entered already it enters again when that round has held.
   Actions finish(double weight);
   Actions resume();
   // All stages of the cluster have the result of the attempt.
@@ -123,10 +127,8 @@ class Council {
   Peer& peer(int cluster) { return peers_[static_cast<std::size_t>(cluster)]; }
   const Peer& peer(int cluster) const { return peers_[static_cast<std::size_t>(cluster)]; }
   bool is_other(int cluster) const;
-  // As a chair.
-  bool reachable(int cluster) const {
-    return cluster == self_ || (peer(cluster).up && !peer(cluster).turned_us_away);
-  }
+  bool may_be_followed(int cluster) const { return peer(cluster).up && !peer(cluster).turned_us_away; }
+  bool leads(int cluster) const;
   const wire::Averaging* stand_of(int cluster) const;  // of a peer that is up
   wire::Averaging stand() const;
   static Rank rank(const wire::Averaging& stand);
@@ -153,6 +155,7 @@ class Council {
   bool companions_follow();
   bool commit_if_complete();
   void part_from_missing();
+  int who_goes(int by, int named) const;
   bool names_missing(int cluster, int other) const;
   bool bring_to_one_round(const std::vector<int>& followers);
   bool begin_if_ready(const std::vector<int>& followers);
@@ -168,18 +171,19 @@ class Council {
   bool finished_ = false;
   bool newcomer_ = false;
   bool called_ = false;
-  bool last_held_ = false;  // the last round that held here was one of all finished
+  bool last_held_ = false;  // of all rounds held here the last was one of all finished
   double weight_ = 0;
+  std::optional<double> weight_after_;  // it has finished while it was entered: of the round after that
 
-  std::uint64_t attempt_ = 0;   // the last one told of
-  std::uint64_t greatest_ = 0;  // attempt that was ever seen
+  std::uint64_t attempt_ = 0;    // the last one told of
+  std::uint64_t greatest_ = 0;   // attempt that was ever seen
   std::optional<Attempt> open_;  // the same, until it holds or is given up
   bool own_ = false;             // the open one was begun by this chair
   bool complete_ = false;
   std::set<int> missing_;
   std::set<int> companions_;  // with oneself; none: out, or not in yet
   std::set<int> expected_;    // seats of the last attempt that were not up yet when it began
-  std::set<int> barred_;      // until the next round has held: others can't reach them
+  std::set<int> barred_;      // until a round has held or none is needed: others can't reach them
   bool unseen_given_up_ = false;
   bool patience_over_ = false;
 

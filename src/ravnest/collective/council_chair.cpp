@@ -70,16 +70,24 @@ bool Council::names_missing(int cluster, int other) const {
          std::ranges::any_of(named_by->missing, [&](std::uint32_t named) { return std::cmp_equal(named, other); });
 }
 
-// Of two of which one does not reach the other one has to go: the one that is named, but not the chair, and of two that
-// name each other the higher. Where those who stay need no round any more it goes on alone, else it tries again.
+// Never the chair; rather a newcomer; rather the one that was named; of two that name each other the higher.
+int Council::who_goes(int by, int named) const {
+  const auto newcomer = [&](int cluster) { return cluster != self_ && stand_of(cluster)->newcomer; };
+  if (named == self_ || by == self_) return named == self_ ? by : named;
+  if (newcomer(by) != newcomer(named)) return newcomer(by) ? by : named;
+  return names_missing(named, by) ? std::max(by, named) : named;
+}
+
+// Of two of which one does not reach the other one has to go, and is barred until the round has held. Where those who
+// stay need no round any more it goes on alone.
 void Council::part_from_missing() {
   for (const wire::Seat& seat : open_->seats) {
     for (const wire::Seat& named : open_->seats) {
       const int by = static_cast<int>(seat.cluster);
       const int other = static_cast<int>(named.cluster);
-      if (by == other || !companions_.contains(by) || !companions_.contains(other) || !names_missing(by, other)) continue;
-      const bool stays = other == self_ || (by != self_ && names_missing(other, by) && other < by);
-      const int goes = stays ? by : other;
+      if (by == other || !companions_.contains(by) || !companions_.contains(other) || !names_missing(by, other))
+        continue;
+      const int goes = who_goes(by, other);
       companions_.erase(goes);
       barred_.insert(goes);
       Averaging out;
@@ -122,7 +130,6 @@ bool Council::begin_if_ready(const std::vector<int>& followers) {
   bool all_ready = true;  // but newcomers, which nobody waits for
   bool wanted = false;
   bool all_finished = true;
-  bool weighty = false;
   bool newcomer_ready = false;
   for (const int cluster : followers) {
     const Averaging& one = cluster == self_ ? own : *stand_of(cluster);
@@ -132,13 +139,16 @@ bool Council::begin_if_ready(const std::vector<int>& followers) {
     all_ready = all_ready && (ready || one.newcomer);
     if (!ready) continue;
     seats.push_back(cluster);
-    wanted = wanted || (one.entered && !one.finished);
+    wanted = wanted || one.entered || one.newcomer;
     newcomer_ready = newcomer_ready || one.newcomer;
     all_finished = all_finished && one.finished;
-    weighty = weighty || one.weight > 0;
   }
+  wanted = wanted || (all_finished && !last_held_);
   if (!all_ready && newcomer_ready) call(followers);
-  wanted = wanted || newcomer_ready || (all_finished && (!last_held_ || weighty));
+  if (!wanted && !barred_.empty()) {
+    barred_.clear();
+    return true;
+  }
   if (!all_ready || !wanted || !std::ranges::binary_search(seats, self_)) return false;
   propose(seats);
   return true;

@@ -1,0 +1,3 @@
+#include "ravnest/collective/council.h"
+
+#include <gtest/gtest.h>

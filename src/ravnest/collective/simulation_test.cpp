@@ -1,0 +1,82 @@
+// What council.h promises, in drawn runs; `council_simulation --seeds N` runs the same for as long as one likes.
+#include "ravnest/collective/simulation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace ravnest::collective {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+// In several tests, so that they run side by side.
+class CouncilSimulation : public testing::TestWithParam<int> {};
+
+TEST_P(CouncilSimulation, PromisesAreKept) {
+  constexpr std::uint64_t kSeeds = 2000;
+  SimulationOutcome total;
+  for (std::uint64_t i = 0; i < kSeeds; ++i) {
+    const std::uint64_t seed = static_cast<std::uint64_t>(GetParam()) * kSeeds + i;
+    const SimulationOutcome outcome = simulate(seed);
+    ASSERT_EQ(outcome.violation, "") << "seed " << seed;
+    total.attempts += outcome.attempts;
+    total.commits += outcome.commits;
+    total.crashes += outcome.crashes;
+    total.returns += outcome.returns;
+    total.newcomers += outcome.newcomers;
+    total.outs += outcome.outs;
+    total.partings += outcome.partings;
+  }
+  // A simulation in which nothing happens proves nothing.
+  EXPECT_GT(total.attempts, 3 * kSeeds);
+  EXPECT_GT(total.commits, 5 * kSeeds);
+  EXPECT_GT(total.crashes, kSeeds / 2);
+  EXPECT_GT(total.returns, kSeeds / 4);
+  EXPECT_GT(total.newcomers, kSeeds / 4);
+  EXPECT_GT(total.outs, kSeeds / 4);
+  EXPECT_GT(total.partings, kSeeds / 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, CouncilSimulation, testing::Range(0, 4));
+
+std::vector<std::string> story(std::uint64_t seed) {
+  std::vector<std::string> lines;
+  simulate(seed, [&](const std::string& line) { lines.push_back(line); });
+  return lines;
+}
+
+TEST(CouncilSimulationItself, GivesTheSameEventsForTheSameSeed) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    EXPECT_EQ(simulate(seed).digest, simulate(seed).digest);
+    EXPECT_EQ(story(seed), story(seed));
+    EXPECT_NE(simulate(seed).digest, simulate(seed + 1000).digest);
+  }
+}
+
+TEST(CouncilSimulationItself, TellingChangesNothing) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    EXPECT_EQ(simulate(seed, [](const std::string&) {}).digest, simulate(seed).digest);
+  }
+}
+
+// What the judge says of the first run in which it finds something.
+std::string found(Sabotage sabotage) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const SimulationOutcome outcome = simulate(seed, {}, sabotage);
+    if (!outcome.violation.empty()) return outcome.violation;
+  }
+  return "";
+}
+
+TEST(CouncilSabotage, AResultThatIsClaimedTooEarlyIsFound) {
+  EXPECT_THAT(found(Sabotage::kClaimsCompletion), HasSubstr(" has it"));
+}
+
+TEST(CouncilSabotage, ACommitWithoutTheResultIsFound) { EXPECT_NE(found(Sabotage::kCommitsUnprepared), ""); }
+
+}  // namespace
+}  // namespace ravnest::collective
