@@ -78,8 +78,7 @@ void equip(PyNode& own, const std::optional<py::function>& criterion, const py::
            const std::string& schedule, int window, std::uint64_t seed, const std::string& codec, bool recompute,
            std::uint64_t update_frequency, std::uint32_t microbatches, std::uint64_t reduce_factor,
            const std::string& average, const std::optional<std::pair<double, double>>& nesterov, double clip_value,
-           double clip_norm,
-           const std::optional<py::function>& on_epochs, const std::optional<py::function>& on_update,
+           double clip_norm, const std::optional<py::function>& on_epochs, const std::optional<py::function>& on_update,
            const std::string& loss_file, const std::string& accuracy_file, bool shows_progress,
            const std::map<std::string, std::string>& settings) {
   train::Equipment equipment;

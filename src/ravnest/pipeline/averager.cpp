@@ -1,6 +1,7 @@
 #include "ravnest/pipeline/averager.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -214,42 +215,43 @@ void Averager::handle(const std::string& peer, const wire::Averaging& message) {
   }
 }
 
+// In the order in which the council says them, also where carrying one out makes it say more.
 void Averager::carry_out(Actions actions) {
-  for (Council::Action& action : actions) {
-    if (auto* send = std::get_if<Council::Send>(&action)) {
-      const std::string& to = options_.roots[static_cast<std::size_t>(send->to)];
-      if (Status sent = outbox_.send(to, std::move(send->message), Priority::kUrgent); !sent.ok()) fail(sent);
-    } else if (auto* begun = std::get_if<Council::Begin>(&action)) {
-      const collective::Attempt& attempt = begun->attempt;
-      tell_stages({.kind = AveragingKind::kGo,
-                   .round = attempt.round,
-                   .attempt = attempt.attempt,
-                   .seats = attempt.seats,
-                   .last = attempt.last,
-                   .newcomers = attempt.newcomers});
-      complete_.clear();
-      {
-        const std::lock_guard lock(mutex_);
-        wants_pass_ = entered_ == held_;
-      }
-      begin(std::move(begun->attempt));
-    } else if (const auto* holds = std::get_if<Council::Holds>(&action)) {
-      tell_stages({.kind = AveragingKind::kCommit, .round = holds->round, .last = holds->last});
-      commit(holds->last);
-    } else {
-      enter_again();
-    }
-  }
+  std::ranges::move(actions, std::back_inserter(actions_));
+  if (std::exchange(carrying_out_, true)) return;
+  for (; !actions_.empty(); actions_.pop_front())
+    std::visit([this](auto& action) { carry_out(action); }, actions_.front());
+  carrying_out_ = false;
 }
 
-void Averager::tell_stages(const wire::Averaging& message) {
-  for (std::size_t stage = 1; stage < options_.nodes.size(); ++stage) {
-    if (Status sent = outbox_.send(options_.nodes[stage], message, Priority::kUrgent); !sent.ok()) fail(sent);
+void Averager::carry_out(Council::Send& send) {
+  const std::string& to = options_.roots[static_cast<std::size_t>(send.to)];
+  if (Status sent = outbox_.send(to, std::move(send.message), Priority::kUrgent); !sent.ok()) fail(sent);
+}
+
+void Averager::carry_out(Council::Begin& begun) {
+  const collective::Attempt& attempt = begun.attempt;
+  tell_stages({.kind = AveragingKind::kGo,
+               .round = attempt.round,
+               .attempt = attempt.attempt,
+               .seats = attempt.seats,
+               .last = attempt.last,
+               .newcomers = attempt.newcomers});
+  complete_.clear();
+  {
+    const std::lock_guard lock(mutex_);
+    wants_pass_ = entered_ == held_;
   }
+  begin(std::move(begun.attempt));
+}
+
+void Averager::carry_out(Council::Holds& holds) {
+  tell_stages({.kind = AveragingKind::kCommit, .round = holds.round, .last = holds.last});
+  commit(holds.last);
 }
 
 // The other clusters have gone on without this one.
-void Averager::enter_again() {
+void Averager::carry_out(Council::Out&) {
   if (council_->newcomer())
     options_.log.warning("the other clusters have averaged without this one; it takes their weights over");
   {
@@ -258,6 +260,12 @@ void Averager::enter_again() {
     if (called_) return;
   }
   carry_out(council_->enter(council_->newcomer() ? 0 : weight_));
+}
+
+void Averager::tell_stages(const wire::Averaging& message) {
+  for (std::size_t stage = 1; stage < options_.nodes.size(); ++stage) {
+    if (Status sent = outbox_.send(options_.nodes[stage], message, Priority::kUrgent); !sent.ok()) fail(sent);
+  }
 }
 
 // Those who were never seen, or do not answer though they live, do not hold up the others for ever.

@@ -32,14 +32,14 @@ namespace ravnest::pipeline {
 struct AveragerOptions {
   int cluster = 0;
   int stage = 0;
-  std::vector<std::string> nodes;    // of the cluster, by stage
-  std::vector<std::string> roots;    // by cluster
-  std::vector<StrandPlace> strands;  // of the stage
-  wire::Codec codec;                 // of the parameters' differences
-  OuterOptions outer;
+  std::vector<std::string> nodes = {};    // of the cluster, by stage
+  std::vector<std::string> roots = {};    // by cluster
+  std::vector<StrandPlace> strands = {};  // of the stage
+  wire::Codec codec = {};                 // of the parameters' differences
+  OuterOptions outer = {};
   // How long clusters are waited for that were never seen, or that do not answer though they live.
   Duration patience = std::chrono::seconds(30);
-  Logger log;
+  Logger log = Logger();
 };
 
 struct AveragerStatistics {
@@ -84,8 +84,11 @@ class Averager final : public Averaging {
   void handle(const std::string& peer, const wire::Averaging& message);
   void handle(const std::string& peer, wire::RingChunk chunk);
   void carry_out(Actions actions);
+  void carry_out(collective::Council::Send& send);
+  void carry_out(collective::Council::Begin& begun);
+  void carry_out(collective::Council::Holds& holds);
+  void carry_out(collective::Council::Out& out);
   void tell_stages(const wire::Averaging& message);
-  void enter_again();
   void begin(collective::Attempt attempt);
   void exchange();
   std::vector<ExchangePart> parts_to_exchange();
@@ -107,14 +110,16 @@ class Averager final : public Averaging {
   transport::Outbox outbox_;
   transport::BufferPool pool_;
   std::optional<collective::Council> council_;  // of the root
-  double weight_ = 0;                           // root: of the last entered
-  std::set<int> complete_;                      // root: stages, in the present attempt
-  TimePoint quiet_since_;                       // root: nothing has come of the council
+  std::deque<collective::Council::Action> actions_;
+  bool carrying_out_ = false;
+  double weight_ = 0;       // root: of the last entered
+  std::set<int> complete_;  // root: stages, in the present attempt
+  TimePoint quiet_since_;   // root: nothing has come of the council
   std::optional<StageValues> given_;
   std::optional<collective::Attempt> attempt_;  // the last begun, until it holds
   std::optional<StageExchange> exchange_;       // of that attempt, once the stage has given
   TimePoint began_;
-  std::uint64_t last_attempt_ = 0;  // that held
+  std::uint64_t last_attempt_ = 0;                             // that held
   std::deque<std::pair<std::string, wire::RingChunk>> early_;  // of an attempt that is not begun here
   std::set<std::string> gone_;
   std::optional<Outer> outer_;

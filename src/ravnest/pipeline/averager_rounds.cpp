@@ -115,9 +115,9 @@ void Averager::miss_the_gone() {
   const int cluster = found->first;
   if (council_) return carry_out(council_->missing(cluster));
   const wire::Averaging told{.kind = AveragingKind::kMissing,
-                       .round = attempt_->round,
-                       .attempt = attempt_->attempt,
-                       .missing = {static_cast<std::uint32_t>(cluster)}};
+                             .round = attempt_->round,
+                             .attempt = attempt_->attempt,
+                             .missing = {static_cast<std::uint32_t>(cluster)}};
   if (Status sent = outbox_.send(options_.nodes.front(), told, Priority::kUrgent); !sent.ok()) fail(sent);
 }
 

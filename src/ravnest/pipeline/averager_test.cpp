@@ -21,7 +21,7 @@ TimePoint soon() { return SystemClock().now() + std::chrono::seconds(30); }
 std::string node_name(int cluster, int stage) { return text("c", cluster, "s", stage); }
 
 struct Layout {
-  std::vector<int> stages;          // by cluster
+  std::vector<int> stages;  // by cluster
   std::vector<StrandPlace> strands;
 };
 
@@ -46,7 +46,8 @@ class Averagers : public testing::Test {
 
   void open(const Layout& layout, const std::function<void(AveragerOptions&)>& change = {}) {
     for (int cluster = 0; cluster < static_cast<int>(layout.stages.size()); ++cluster) {
-      for (int stage = 0; stage < layout.stages[static_cast<std::size_t>(cluster)]; ++stage) open(layout, cluster, stage, change);
+      for (int stage = 0; stage < layout.stages[static_cast<std::size_t>(cluster)]; ++stage)
+        open(layout, cluster, stage, change);
     }
   }
 
@@ -210,7 +211,8 @@ TEST_F(Averagers, LongVectorsGoThroughInChunks) {
   constexpr std::size_t kCount = 3'000'001;
   for (int cluster = 0; cluster < 3; ++cluster) {
     std::vector<float> own(kCount);
-    for (std::size_t i = 0; i < kCount; ++i) own[i] = static_cast<float>((i + static_cast<std::size_t>(cluster) * 7) % 300);
+    for (std::size_t i = 0; i < kCount; ++i)
+      own[i] = static_cast<float>((i + static_cast<std::size_t>(cluster) * 7) % 300);
     at(cluster).enter(1, 1);
     at(cluster).give(1, values(std::move(own)));
   }
@@ -230,7 +232,8 @@ TEST_F(Averagers, CompressedDifferencesFollowTheMean) {
   for (std::uint64_t round = 1; round <= 20; ++round) {
     for (int cluster = 0; cluster < 2; ++cluster) {
       std::vector<float> own = held;
-      for (std::size_t i = 0; i < own.size(); ++i) own[i] += 0.001F * static_cast<float>(i % 7) * static_cast<float>(cluster);
+      for (std::size_t i = 0; i < own.size(); ++i)
+        own[i] += 0.001F * static_cast<float>(i % 7) * static_cast<float>(cluster);
       at(cluster).enter(round, 1);
       at(cluster).give(round, values(std::move(own)));
     }

@@ -34,9 +34,9 @@ StageExchange::StageExchange(const collective::Attempt& attempt, int cluster, co
     options.codec = part.codec;
     options.residual = part.residual;
     const StrandPlace& strand = strands[part.strand];
-    running_.push_back(std::make_unique<Running>(
-        Running{collective::Exchange<float>(options, part.values, pool, part.values), strand.nodes[before.cluster],
-                strand.nodes[after.cluster]}));
+    running_.push_back(
+        std::make_unique<Running>(Running{collective::Exchange<float>(options, part.values, pool, part.values),
+                                          strand.nodes[before.cluster], strand.nodes[after.cluster]}));
     for (const wire::Seat* seat : {&before, &after}) {
       const std::pair neighbour(static_cast<int>(seat->cluster), strand.nodes[seat->cluster]);
       if (seat != &*own && std::ranges::find(neighbours_, neighbour) == neighbours_.end())

@@ -121,17 +121,17 @@ struct Averaging {
   std::uint64_t round = 0;    // kStand: the one to be held next
   std::uint64_t attempt = 0;  // kStand: the last one that it was told of
 
-  std::uint32_t chair = 0;             // kStand: the cluster that it follows
-  bool entered = false;                // kStand: it takes part in the round
-  bool finished = false;               // kStand: it trains no more, and takes part in every round
-  bool newcomer = false;               // kStand: its weights are not those of the others
-  bool complete = false;               // kStand: it has the attempt's result
-  double weight = 0;                   // kStand
-  std::vector<std::uint32_t> missing;  // kStand: clusters that it can't reach; kMissing: one
+  std::uint32_t chair = 0;                  // kStand: the cluster that it follows
+  bool entered = false;                     // kStand: it takes part in the round
+  bool finished = false;                    // kStand: it trains no more, and takes part in every round
+  bool newcomer = false;                    // kStand: its weights are not those of the others
+  bool complete = false;                    // kStand: it has the attempt's result
+  double weight = 0;                        // kStand
+  std::vector<std::uint32_t> missing = {};  // kStand: clusters that it can't reach; kMissing: one
 
-  std::vector<Seat> seats;  // kGo, by cluster
-  bool last = false;        // kGo: all are finished
-  bool newcomers = false;   // kGo: some seat's is one
+  std::vector<Seat> seats = {};  // kGo, by cluster
+  bool last = false;             // kGo: all are finished
+  bool newcomers = false;        // kGo: some seat's is one
 
   bool operator==(const Averaging&) const = default;
 };
