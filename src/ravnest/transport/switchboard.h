@@ -48,8 +48,8 @@ class Switchboard {
   // -- for the application, as in endpoint.h
   const std::string& name() const { return options_.name; }
   Status send(const std::string& peer, wire::Message message, Priority priority, Completion done, TimePoint deadline);
-  Result<Event> receive(TimePoint deadline, Channel channel);
-  void interrupt(Channel channel);
+  Result<Event> receive(TimePoint deadline, Channel channel = Channel::kTraining);
+  void interrupt(Channel channel = Channel::kTraining);
   Result<PeerStatistics> statistics(const std::string& peer) const;
   // No more messages are taken from here on.
   void stop_sending();

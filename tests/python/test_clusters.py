@@ -1,0 +1,152 @@
+"""Several clusters that average their weights, over real sockets with TLS, beside one process of plain PyTorch."""
+
+import copy
+
+import pytest
+import torch
+from nodes import Cluster, plan
+from small_net import criterion, make_data, make_net
+from torch.utils.data import DataLoader, TensorDataset
+
+import ravnest
+from ravnest import Trainer
+
+LR = 0.05
+
+
+def data_of(cluster: int, samples: int = 60):
+    """What a cluster trains on: its own part of the samples, in order."""
+    x, y = make_data(300)
+    part = slice(100 * cluster, 100 * cluster + samples)
+    return DataLoader(TensorDataset(x[part], y[part]), batch_size=20)
+
+
+def validation():
+    x, y = make_data(400)
+    return DataLoader(TensorDataset(x[300:], y[300:]), batch_size=50)
+
+
+def clusters(folder, nodes: int, sizes: list[int], **options):
+    """Nodes in clusters of these sizes, and which cluster each of them is in."""
+    made = plan(folder, make_net(), (torch.randn(20, 12),), nodes=nodes, **options)
+    found = sorted(len(cluster.stages) for cluster in made.clusters)
+    assert found == sorted(sizes), found
+    cluster_of = {
+        f"node_{stage.node}": number for number, cluster in enumerate(made.clusters) for stage in cluster.stages
+    }
+    return Cluster(folder, nodes), cluster_of
+
+
+def script(cluster_of, epochs=2, samples=lambda cluster: 60, **options):
+    def play(make):
+        node = make(
+            **{
+                "optimizer": torch.optim.SGD,
+                "optimizer_params": {"lr": LR},
+                "criterion": criterion,
+                "schedule": "sync",
+                "average": "drain",
+                "reduce_factor": 1,
+                "test_labels": validation(),
+                **options,
+            }
+        )
+        with node:
+            train = data_of(node.cluster_id, samples(node.cluster_id))
+            node.labels = train
+            trainer = Trainer(
+                node=node, train_loader=train, val_loader=validation(), epochs=epochs, save=True, shard=False
+            )
+            trainer.train()
+            return trainer.evaluate()
+
+    return play
+
+
+def fused(folder, cluster: int) -> dict:
+    path = ravnest.model_fusion(cluster_id=cluster, trained=folder / "trained")
+    return torch.load(path, weights_only=True)
+
+
+def accumulated(count: int, epochs: int = 2) -> torch.nn.Module:
+    """One process that takes a batch of each cluster at a time: the mean of their gradients, and of the statistics."""
+    model = make_net().train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    for _ in range(epochs):
+        for batches in zip(*(data_of(cluster) for cluster in range(count)), strict=True):
+            before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+            sums = {name: torch.zeros_like(buffer) for name, buffer in before.items() if buffer.is_floating_point()}
+            for batch in batches:
+                for name, buffer in model.named_buffers():
+                    buffer.copy_(before[name])
+                (criterion(model(batch[0]), batch) / count).backward()
+                for name in sums:
+                    sums[name] += model.get_buffer(name) / count
+            for name, total in sums.items():
+                model.get_buffer(name).copy_(total)
+            optimizer.step()
+            optimizer.zero_grad()
+    return model
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sizes", "options"),
+    [(6, [3, 3], {"min_cluster_size": 3}), (5, [2, 3], {}), (4, [2, 2], {})],
+    ids=["3 and 3 stages", "2 and 3 stages", "2 and 2 stages"],
+)
+def test_clusters_that_drain_are_one_process_that_accumulates(tmp_path, nodes, sizes, options):
+    run, cluster_of = clusters(tmp_path, nodes, sizes, **options)
+    run.run(script(cluster_of))
+    expected = accumulated(len(sizes)).state_dict()
+    first = fused(tmp_path, 0)
+    for name, tensor in expected.items():
+        assert torch.allclose(first[name].double(), tensor.double(), atol=1e-6), name
+    for other in range(1, len(sizes)):
+        assert all(torch.equal(tensor, first[name]) for name, tensor in fused(tmp_path, other).items())
+
+
+def test_clusters_that_train_on_while_they_average_end_alike(tmp_path):
+    run, cluster_of = clusters(tmp_path, 4, [2, 2])
+    accuracies = run.run(script(cluster_of, epochs=6, average="overlap", schedule="async"))
+    assert len(set(accuracies.values())) == 1
+    first, second = fused(tmp_path, 0), fused(tmp_path, 1)
+    assert all(torch.equal(tensor, first[name]) for name, tensor in second.items())
+    model = copy.deepcopy(make_net())
+    model.load_state_dict(first, strict=True)
+    assert next(iter(accuracies.values())) > 50
+
+
+def test_a_round_per_epoch_by_default(tmp_path):
+    run, cluster_of = clusters(tmp_path, 4, [2, 2])
+    run.run(script(cluster_of, epochs=3, average="overlap", reduce_factor=None))
+    first = fused(tmp_path, 0)
+    assert all(torch.equal(tensor, first[name]) for name, tensor in fused(tmp_path, 1).items())
+
+
+def test_a_cluster_with_fewer_batches_goes_along(tmp_path):
+    run, cluster_of = clusters(tmp_path, 4, [2, 2])
+    run.run(script(cluster_of, epochs=3, average="overlap", samples=lambda cluster: 100 if cluster == 0 else 20))
+    first = fused(tmp_path, 0)
+    assert all(torch.equal(tensor, first[name]) for name, tensor in fused(tmp_path, 1).items())
+
+
+def test_clusters_write_files_of_their_own(tmp_path):
+    run, cluster_of = clusters(tmp_path, 4, [2, 2])
+    run.run(script(cluster_of))
+    for file in ("losses.txt", "losses_cluster_1.txt"):
+        assert len((tmp_path / file).read_text().splitlines()) == 6
+    for file in ("val_accuracies.txt", "val_accuracies_cluster_1.txt"):
+        assert len((tmp_path / file).read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("options", [{"outer": "nesterov"}, {"compression": "int8"}], ids=["nesterov", "int8"])
+def test_differences_from_the_last_round(tmp_path, options):
+    run, cluster_of = clusters(tmp_path, 4, [2, 2])
+    run.run(script(cluster_of, epochs=4, average="overlap", reduce_factor=2, **options))
+    first = fused(tmp_path, 0)
+    assert all(torch.equal(tensor, first[name]) for name, tensor in fused(tmp_path, 1).items())
+
+
+def test_the_outer_optimizers_name_is_checked(tmp_path):
+    with pytest.raises(ValueError, match="outer is None or 'nesterov', not 'adam'"):
+        ravnest.Node(name="node_0", node_data=tmp_path, outer="adam")
