@@ -141,7 +141,8 @@ class Misfits {
   // A round that holds already, or one that this stage has not given to.
   std::optional<Event> held() {
     const std::uint64_t last = judge_.held(stage_);
-    const std::uint64_t more = 2 + choices_.pick(1);
+    const bool takes_part = stage_ == 0 || judge_.entered(stage_) > last;  // the root does before it has given
+    const std::uint64_t more = (takes_part ? 2 : 1) + choices_.pick(1);
     return message(EventKind::kHeld, stage_, choices_.pick(1) == 0 ? choices_.pick(last) : last + more);
   }
 
