@@ -62,7 +62,8 @@ void add_protocol_options(CLI::App& command, ProtocolOptions& options) {
   add(command.add_flag("--verbose", options.verbose, "Print every event"));
   add(command.add_option("--sabotage", options.sabotage, "What a driver shall do wrong, to see that it is found")
           ->check(CLI::IsMember({"answers-twice", "forgets-a-forward", "ignores-updates", "widens-the-window",
-                                 "hides-its-failure", "does-not-wait"})));
+                                 "hides-its-failure", "does-not-wait", "gives-too-soon", "skips-a-result",
+                                 "holds-by-itself"})));
 }
 
 }  // namespace

@@ -25,7 +25,10 @@ Sabotage sabotage_of(const std::string& name) {
                                  std::pair{std::string_view("ignores-updates"), Sabotage::kIgnoresUpdates},
                                  std::pair{std::string_view("widens-the-window"), Sabotage::kWidensTheWindow},
                                  std::pair{std::string_view("hides-its-failure"), Sabotage::kHidesItsFailure},
-                                 std::pair{std::string_view("does-not-wait"), Sabotage::kDoesNotWait}};
+                                 std::pair{std::string_view("does-not-wait"), Sabotage::kDoesNotWait},
+                                 std::pair{std::string_view("gives-too-soon"), Sabotage::kGivesTooSoon},
+                                 std::pair{std::string_view("skips-a-result"), Sabotage::kSkipsAResult},
+                                 std::pair{std::string_view("holds-by-itself"), Sabotage::kHoldsByItself}};
   for (const auto& [known, sabotage] : kNames) {
     if (name == known) return sabotage;
   }

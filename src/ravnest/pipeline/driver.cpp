@@ -94,7 +94,8 @@ void Driver::look_at_rounds() {
   }
   if (!stage_.is_root()) return;
   if (options_.averaging->called()) stage_.call_round();
-  if (options_.averaging->wants_pass()) stage_.average();
+  // Not before the call is open, and not when it is said to be over: then in the next one.
+  if (opened_ && !call_.accounted() && options_.averaging->wants_pass()) stage_.average();
 }
 
 // Root: what the other clusters have to know of a pass that is begun.
@@ -265,7 +266,6 @@ Result<std::vector<Outgoing>> Driver::compute(const Work& work) {
   return internal("unknown work");
 }
 
-// The others are told first: their rounds and this stage's go on at the same time.
 Result<std::vector<Outgoing>> Driver::give(const Work& work) {
   std::vector<Outgoing> outgoing;
   for (const int consumer : stage_.neighbours(work.head.kind).consumers) {
@@ -310,6 +310,7 @@ Status Driver::offer(const Offer& offer, std::vector<wire::EdgeTensor> model_inp
 }
 
 void Driver::average() {
+  if (options_.averaging == nullptr) return;
   {
     const std::lock_guard lock(mutex_);
     average_ = true;

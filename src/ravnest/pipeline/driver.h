@@ -72,7 +72,8 @@ class Driver {
   // Root: a pass to be computed. Waits while enough are waiting; kDeadline where that lasts. After a failure: the same
   // as `run` returns.
   Status offer(const Offer& offer, std::vector<wire::EdgeTensor> model_inputs, TimePoint deadline);
-  // Root: an averaging pass, after what was offered is computed.
+  // Root: an averaging pass, as soon as the batches that were begun are computed. Nothing where there are no other
+  // clusters.
   void average();
   // Root: until all that was offered is computed everywhere and reported.
   Status drain(TimePoint deadline);

@@ -74,7 +74,7 @@ Status Driver::account_for(const std::string& task) {
 std::vector<std::string> Driver::missing() const {
   std::vector<std::string> names;
   if (stage_.is_root()) {
-    const bool by_round = options_.averaging != nullptr && (finished_ || stage_.waits_for_round());
+    const bool by_round = options_.averaging != nullptr && ((trains_ && finished_) || stage_.waits_for_round());
     if (opened_) return by_round ? options_.averaging->waiting_for() : names;
     for (const int stage : call_.missing()) names.push_back(options_.nodes[static_cast<std::size_t>(stage)]);
     return names;

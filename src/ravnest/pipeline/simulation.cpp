@@ -17,6 +17,11 @@ std::string_view sentence(Promise promise) {
     case Promise::kTiedWeights: return "tied weights are as new as a pass asks for, and equal when a call is over";
     case Promise::kVersionsFreed: return "a version lives as long as it is the newest or a pass holds it";
     case Promise::kGpipeOrder: return "in gpipe all forwards of a batch come before its backwards";
+    case Promise::kRounds: return "a round is entered when it is due and the last one holds";
+    case Promise::kRoundVersion: return "into a round go the weights after the same update, from every stage once";
+    case Promise::kRoundTaken: return "what a round makes is taken in once, and before the stage gives to the next";
+    case Promise::kAveragingAlone:
+      return "an averaging pass runs alone, with all updates before it, until its round holds";
     case Promise::kFits: return "a message that fits is taken";
     case Promise::kMisfits: return "a message that does not fit is invalid and changes nothing";
     case Promise::kCounts: return "a stage counts what it does";

@@ -3,9 +3,9 @@
 //
 // The machines are those of stage.h and ending.h. All else is drawn: how many stages there are and who sends to whom,
 // the schedule and the window, the calls and their passes, tied weights, how long each work takes and each message
-// travels, what fails, and messages that do not fit. The network keeps what transport/endpoint.h promises and nothing
-// more: messages of one lane from one stage to another come once and in order, lanes and pairs overtake each other, and
-// a stage that is lost takes with it what was under way.
+// travels, rounds with other clusters, what fails, and messages that do not fit. The network keeps what
+// transport/endpoint.h promises and nothing more: messages of one lane from one stage to another come once and in
+// order, lanes and pairs overtake each other, and a stage that is lost takes with it what was under way.
 //
 // The same seed gives the same run, event by event. Every choice comes from one list of numbers, where smaller numbers
 // are simpler; a run that breaks a promise is cut down to a short list that breaks it too. No threads, no I/O.
@@ -32,6 +32,10 @@ enum class Promise : std::uint8_t {
   kTiedWeights,
   kVersionsFreed,
   kGpipeOrder,
+  kRounds,
+  kRoundVersion,
+  kRoundTaken,
+  kAveragingAlone,
   kFits,
   kMisfits,
   kCounts,
@@ -49,6 +53,9 @@ enum class Sabotage : std::uint8_t {
   kWidensTheWindow,  // everywhere, by one pass
   kHidesItsFailure,  // every stage: tells no one of its own failure
   kDoesNotWait,      // every stage: ends with the first reason that it hears
+  kGivesTooSoon,     // before the update after which it should
+  kSkipsAResult,     // takes in no round's
+  kHoldsByItself,    // the root: goes on as if every round held as soon as it is entered
 };
 
 struct SimulationOutcome {
@@ -63,6 +70,8 @@ struct SimulationOutcome {
   std::uint64_t faults = 0;
   std::uint64_t failures = 0;          // stages that ended with a reason
   std::uint64_t agreements = 0;        // runs that failed, and had to with one reason
+  std::uint64_t rounds = 0;            // that held
+  std::uint64_t averagings = 0;        // averaging passes
   std::uint64_t stale = 0;             // backwards with updates since their forward
   std::vector<std::uint64_t> choices;  // where a promise was broken: all that were made
 };

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ TEST_P(PipelineSimulation, PromisesAreKept) {
     total.faults += outcome.faults;
     total.failures += outcome.failures;
     total.agreements += outcome.agreements;
+    total.rounds += outcome.rounds;
+    total.averagings += outcome.averagings;
     total.stale += outcome.stale;
   }
   // A simulation in which nothing happens proves nothing.
@@ -37,6 +40,8 @@ TEST_P(PipelineSimulation, PromisesAreKept) {
   EXPECT_GT(total.faults, kSeeds / 10);
   EXPECT_GT(total.failures, kSeeds / 2);
   EXPECT_GT(total.agreements, kSeeds / 20);
+  EXPECT_GT(total.rounds, kSeeds);
+  EXPECT_GT(total.averagings, kSeeds / 2);
   EXPECT_GT(total.stale, kSeeds);
 }
 
@@ -69,11 +74,11 @@ TEST(PipelineSimulationItself, NoChoicesAreTheSimplestRun) {
   EXPECT_EQ(outcome.passes, 1U);
 }
 
-// The first seed at which the judge finds what a driver does wrong.
-SimulationOutcome found(Sabotage sabotage) {
+// The first seed at which the judge finds what a driver does wrong; as the breach of that promise, if one is named.
+SimulationOutcome found(Sabotage sabotage, std::optional<Promise> promise = {}) {
   for (std::uint64_t seed = 0; seed < 5000; ++seed) {
     SimulationOutcome outcome = simulate(seed, {}, sabotage);
-    if (!outcome.violation.empty()) return outcome;
+    if (!outcome.violation.empty() && outcome.promise == promise.value_or(outcome.promise)) return outcome;
   }
   return {};
 }
@@ -101,14 +106,28 @@ TEST(Sabotage, StagesThatEndWithoutHearingTheOthersAreFound) {
   EXPECT_EQ(found(Sabotage::kDoesNotWait).promise, Promise::kOneReason);
 }
 
+TEST(Sabotage, WeightsThatAreGivenBeforeTheUpdateAreFound) {
+  EXPECT_EQ(found(Sabotage::kGivesTooSoon).promise, Promise::kRoundVersion);
+}
+
+TEST(Sabotage, AResultThatIsNotTakenInIsFound) {
+  EXPECT_EQ(found(Sabotage::kSkipsAResult).promise, Promise::kRoundTaken);
+}
+
+TEST(Sabotage, ARootThatDoesNotWaitForTheLastRoundIsFound) {
+  EXPECT_THAT(found(Sabotage::kHoldsByItself, Promise::kRounds).violation, HasSubstr("the root begins round 2"));
+  EXPECT_THAT(found(Sabotage::kHoldsByItself, Promise::kRoundTaken).violation, HasSubstr("stage 0 takes in round 1"));
+}
+
 TEST(Shrinking, FindsAShortRunThatBreaksTheSamePromise) {
-  for (const Sabotage sabotage : {Sabotage::kAnswersTwice, Sabotage::kForgetsAForward, Sabotage::kIgnoresUpdates,
-                                  Sabotage::kHidesItsFailure, Sabotage::kDoesNotWait}) {
+  for (const Sabotage sabotage :
+       {Sabotage::kAnswersTwice, Sabotage::kForgetsAForward, Sabotage::kIgnoresUpdates, Sabotage::kHidesItsFailure,
+        Sabotage::kDoesNotWait, Sabotage::kGivesTooSoon, Sabotage::kSkipsAResult, Sabotage::kHoldsByItself}) {
     const SimulationOutcome broken = found(sabotage);
     const SimulationOutcome shrunk = shrink(broken, sabotage);
     EXPECT_EQ(shrunk.promise, broken.promise);
     EXPECT_LE(shrunk.stages, 5) << shrunk.violation;
-    EXPECT_LE(shrunk.passes, 4U) << shrunk.violation;
+    EXPECT_LE(shrunk.passes, 9U) << shrunk.violation;
     EXPECT_LE(std::ranges::count_if(shrunk.choices, [](std::uint64_t choice) { return choice > 0; }), 20)
         << shrunk.violation;
     EXPECT_EQ(replay(shrunk.choices, {}, sabotage).violation, shrunk.violation);

@@ -36,15 +36,6 @@ Result<Schedule> parse_schedule(std::string_view written) {
   return invalid("there is no schedule \"", written, "\"; there are async, sync and gpipe");
 }
 
-std::string_view name(AverageMode mode) { return mode == AverageMode::kOverlap ? "overlap" : "drain"; }
-
-Result<AverageMode> parse_average_mode(std::string_view written) {
-  for (const AverageMode mode : {AverageMode::kOverlap, AverageMode::kDrain}) {
-    if (written == name(mode)) return mode;
-  }
-  return invalid("there is no way to average called \"", written, "\"; there are overlap and drain");
-}
-
 Stage::Stage(StageOptions options) : options_(std::move(options)) {
   if (!is_root()) {
     average_.producers = {0};
@@ -91,6 +82,7 @@ Status Stage::on_forward(int from, const PassHead& head) {
   if (head.parts == 0 || head.part >= head.parts) {
     return invalid("a forward of pass ", head.pass, " says that it is part ", head.part, " of ", head.parts);
   }
+  if (Status fits = check_round(head); !fits.ok()) return fits;
   const std::uint64_t counted = counted_by_window(head);
   if (counted >= next_backward_ + static_cast<std::uint64_t>(window())) {
     return invalid("a forward of pass ", head.pass, " came from stage ", from, " while pass ", next_backward_,
@@ -130,7 +122,8 @@ Status Stage::on_tied_gradients(int from, std::uint64_t number) {
   const bool beyond = options_.schedule != Schedule::kGpipe && number - first >= static_cast<std::uint64_t>(window());
   const auto known = by_pass ? passes_.find(number) : passes_.end();
   const bool untrained = known != passes_.end() && known->second.head && !trains(known->second);
-  if (number < first || beyond || untrained || !contains(options_.tied_users, from)) {
+  const bool averaged = !by_pass && averaging_ && number == updates_;  // that update has no gradients
+  if (number < first || beyond || untrained || averaged || !contains(options_.tied_users, from)) {
     return invalid("gradients of tied weights came from stage ", from, " for ", by_pass ? "pass " : "update ", number,
                    ", where none are waited for");
   }
@@ -154,12 +147,6 @@ Status Stage::on_tied_values(int from, std::uint64_t updates) {
                    ", the last were after ", before);
   }
   to_adopt_[from].push_back(updates);
-  return {};
-}
-
-Status Stage::on_held(std::uint64_t round) {
-  if (round != held_ + 1) return invalid("round ", round, " is said to hold, but the last was ", held_);
-  held_ = round;
   return {};
 }
 
@@ -259,19 +246,6 @@ bool Stage::root_may_begin(const Offer& offer) const {
   return training_in_flight_ < most || (options_.schedule == Schedule::kGpipe && offer.part > 0);
 }
 
-// Whether the weights after the update that the offered pass ends with go into a round.
-bool Stage::is_due(const Offer& offer) const {
-  if (!options_.rounds.held || offer.kind != PassKind::kTrain || !offer.update) return false;
-  if (called_) return true;
-  if (options_.rounds.every > 0) return updates_begun_ + 1 >= options_.rounds.every;
-  return round_epoch_ && offer.epoch > *round_epoch_;
-}
-
-bool Stage::waits_for_round() const {
-  if (round_is_over()) return false;
-  return averaging_ || averaging_asked_ || (!offers_.empty() && is_due(offers_.front()));
-}
-
 PassHead Stage::begin_pass(PassKind kind) {
   const bool training = kind == PassKind::kTrain;
   ++(training ? training_in_flight_ : evaluating_in_flight_);
@@ -284,7 +258,7 @@ PassHead Stage::begin_pass(PassKind kind) {
 void Stage::begin_offered() {
   if (passes_.contains(next_forward_) && passes_.at(next_forward_).head) return;  // the last one waits for an update
   if (averaging_in_flight_) return;
-  if (averaging_asked_) return begin_averaging();
+  if (averaging_asked_ && !within_batch_) return begin_averaging();
   if (offers_.empty() || !root_may_begin(offers_.front())) return;
   const Offer offer = offers_.front();
   offers_.pop_front();
@@ -299,34 +273,20 @@ void Stage::begin_offered() {
   head.digest = offer.digest;
   if (offer.kind == PassKind::kTrain) {
     flushing_ = offer.update;
+    within_batch_ = !ends_batch(head);
     samples_ += offer.samples;
     if (!round_epoch_) round_epoch_ = offer.epoch;
     if (is_due(offer)) {
       round_epoch_ = offer.epoch;
-      if (options_.rounds.mode == AverageMode::kDrain)
+      if (options_.rounds.mode == AverageMode::kDrain) {
         averaging_asked_ = true;
-      else
+      } else {
         enter_round(head);
+      }
     }
     if (head.update && head.round == 0) ++updates_begun_;
   }
   passes_[next_forward_].head = head;
-}
-
-void Stage::begin_averaging() {
-  if (training_in_flight_ > 0 || evaluating_in_flight_ > 0 || update_due_ || !round_is_over()) return;
-  averaging_asked_ = false;
-  averaging_in_flight_ = true;
-  PassHead head = begin_pass(PassKind::kAverage);
-  enter_round(head);
-  passes_[next_forward_].head = head;
-}
-
-void Stage::enter_round(PassHead& head) {
-  head.round = ++entered_;
-  called_ = false;
-  updates_begun_ = 0;
-  round_samples_ = std::exchange(samples_, 0);
 }
 
 void Stage::done(const Work& work) {
@@ -398,12 +358,6 @@ void Stage::finish(std::uint64_t number) {
   }
   passes_.erase(pass);
   ++next_backward_;
-}
-
-void Stage::take_in(const Work& work) {
-  if (work.takes == 0) return;
-  taken_ = work.takes;
-  ++counts_.rounds;
 }
 
 // A call is over here when its last update is made, and tied weights are the same everywhere.

@@ -23,8 +23,9 @@
 // cluster's next one is due (`Rounds`), and all its stages take part with the weights after the same update:
 // - kOverlap: a pass that trains is marked (PassHead::round). After its update every stage gives its weights as they
 //   are, trains on, and takes the difference that the round makes in with the first update after it holds.
-// - kDrain, and whenever the root is asked to (`average`): an averaging pass. It begins when nothing is in flight and
-//   is done when the round holds; it counts as an update, so that whatever waits for updates waits for it.
+// - kDrain, and whenever the root is asked to (`average`): an averaging pass. It begins between two batches, when
+//   nothing is in flight, and is done when the round holds; it counts as an update, so that whatever waits for updates
+//   waits for it.
 // The next round is not begun before the last one holds.
 //
 // Not thread-safe; one owner. What comes is checked: a message that does not fit is kInvalid and changes nothing.
@@ -151,11 +152,12 @@ class Stage {
   Status on_backward(int from, std::uint64_t pass);
   Status on_tied_gradients(int from, std::uint64_t number);
   Status on_tied_values(int from, std::uint64_t updates);
-  // The cluster's round holds, and its result is there. Rounds are counted by the cluster itself, from 1.
+  // The cluster's round holds, and its result is there. Rounds are counted by the cluster itself, from 1; none holds
+  // before this stage takes part in it.
   Status on_held(std::uint64_t round);
   // Root: another cluster asks for the next round: it is due with the next update.
   void call_round() { called_ = true; }
-  // Root: an averaging pass, as soon as what was begun is done and the last round holds.
+  // Root: an averaging pass, as soon as the batches that were begun are done and the last round holds.
   void average() { averaging_asked_ = true; }
   // Not the root: the root's call is over, after so many passes of all calls. All of them are done here, since the root
   // has their answers (`done` is said before an answer is sent); passes of the next call may have come before this.
@@ -206,6 +208,7 @@ class Stage {
   };
 
   wire::PassHead begin_pass(wire::PassKind kind);
+  Status check_round(const wire::PassHead& head) const;
   bool is_due(const Offer& offer) const;
   bool round_is_over() const { return entered_ == held_; }
   std::uint64_t held_not_taken() const { return held_ > taken_ ? held_ : 0; }
@@ -258,6 +261,7 @@ class Stage {
   std::uint64_t evaluating_in_flight_ = 0;
   std::uint64_t updates_everywhere_ = 0;  // that every stage has made or is about to
   bool flushing_ = false;                 // the last training pass begun is followed by an update
+  bool within_batch_ = false;             // the same pass is not the last of its batch
   bool called_ = false;
   bool averaging_asked_ = false;
   bool averaging_in_flight_ = false;

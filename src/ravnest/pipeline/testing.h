@@ -35,8 +35,8 @@ inline TimePoint soon() { return std::chrono::steady_clock::now() + std::chrono:
 // Answers as a worker must, with tensors of a given size. What it remembers may be asked for by any thread.
 class StubWorker final : public Worker {
  public:
-  StubWorker(StageOptions stage, std::size_t tensor_bytes, bool by_pass)
-      : stage_(std::move(stage)), tensor_bytes_(tensor_bytes), by_pass_(by_pass) {}
+  StubWorker(StageOptions stage, std::size_t tensor_bytes, bool by_pass, Averaging* averaging = nullptr)
+      : stage_(std::move(stage)), tensor_bytes_(tensor_bytes), by_pass_(by_pass), averaging_(averaging) {}
 
   void fail_at(WorkKind kind, std::uint64_t number, std::string reason) {
     failure_ = {kind, number};
@@ -102,18 +102,17 @@ class StubWorker final : public Worker {
     for (const int user : stage_.tied_users) {
       outgoing.push_back({user, wire::TiedTensors{false, number + 1, own_index(), {}}});
     }
-    const std::lock_guard lock(mutex_);
-    EXPECT_EQ(updates_, number);
-    ++updates_;
-    if (update.takes > 0) taken_.push_back(update.takes);
-    if (update.gives > 0) given_.push_back(update.gives);
+    {
+      const std::lock_guard lock(mutex_);
+      EXPECT_EQ(updates_, number);
+      ++updates_;
+    }
+    exchange(update.gives, update.takes);
     return outgoing;
   }
 
   Status give(std::uint64_t gives, std::uint64_t takes) override {
-    const std::lock_guard lock(mutex_);
-    if (takes > 0) taken_.push_back(takes);
-    given_.push_back(gives);
+    exchange(gives, takes);
     return {};
   }
 
@@ -148,6 +147,15 @@ class StubWorker final : public Worker {
     tied_gradients_ += tied.size();
   }
 
+  // Its weights are the number of its updates.
+  void exchange(std::uint64_t gives, std::uint64_t takes) {
+    if (takes > 0 && averaging_ != nullptr) averaging_->take();
+    if (gives > 0 && averaging_ != nullptr) averaging_->give(gives, {{{static_cast<float>(updates())}, {}}});
+    const std::lock_guard lock(mutex_);
+    if (takes > 0) taken_.push_back(takes);
+    if (gives > 0) given_.push_back(gives);
+  }
+
   void set_held(bool held) {
     const std::lock_guard lock(mutex_);
     held_ = held;
@@ -163,6 +171,7 @@ class StubWorker final : public Worker {
   const StageOptions stage_;
   const std::size_t tensor_bytes_;
   const bool by_pass_;
+  Averaging* const averaging_;
   std::optional<std::pair<WorkKind, std::uint64_t>> failure_;
   std::optional<std::uint64_t> throws_at_;
   std::string reason_;
@@ -185,6 +194,8 @@ struct StubClusterOptions {
   std::size_t tensor_bytes = 100;
   transport::SessionOptions session = {};
   std::vector<std::pair<int, int>> ties = {};  // keeper, user
+  Rounds rounds = {};
+  std::vector<Averaging*> averaging = {};  // by stage; empty: there are no other clusters
 };
 
 // A chain in which the first stage also sends straight to the last.
@@ -200,9 +211,10 @@ class StubCluster {
       Node& node = *nodes_.emplace_back(std::make_unique<Node>());
       node.endpoint = network_.open(names[static_cast<std::size_t>(i)], peers, options.session);
       DriverOptions driving{.stage = stage_options(i, options), .nodes = names, .log = Logger("test", Level::kOff)};
+      if (!options.averaging.empty()) driving.averaging = options.averaging[static_cast<std::size_t>(i)];
       if (i == 0) driving.on_report = [this](const wire::Report& report) { reports_.push_back(report.pass); };
-      node.worker =
-          std::make_unique<StubWorker>(driving.stage, options.tensor_bytes, options.schedule != Schedule::kAsync);
+      node.worker = std::make_unique<StubWorker>(driving.stage, options.tensor_bytes,
+                                                 options.schedule != Schedule::kAsync, driving.averaging);
       node.driver = std::make_unique<Driver>(std::move(driving), *node.endpoint, *node.worker);
     }
     run_again();
@@ -267,6 +279,7 @@ class StubCluster {
     stage.count = count_;
     stage.schedule = options.schedule;
     stage.window = options.window;
+    if (index == 0) stage.rounds = options.rounds;
     if (index > 0) stage.train.producers.push_back(index - 1);
     if (index + 1 < count_) stage.train.consumers.push_back(index + 1);
     if (count_ > 2 && index == 0) stage.train.consumers.push_back(count_ - 1);

@@ -174,6 +174,7 @@ SimulationOutcome Run::outcome() {
   outcome_.digest = digest_;
   outcome_.stages = scenario_.count();
   outcome_.passes = judge_.passes();
+  outcome_.averagings = judge_.averagings();
   outcome_.stale = judge_.stale();
   return std::move(outcome_);
 }

@@ -18,7 +18,7 @@ class Misfits {
         taken_(taken) {}
 
   std::optional<Event> draw() {
-    switch (choices_.pick(10)) {
+    switch (choices_.pick(12)) {
       case 0:
       case 1: return repeated();
       case 2: return forward(foreign(options_.train.producers), judge_.forwarded(stage_));
@@ -26,10 +26,12 @@ class Misfits {
       case 4: return of_no_batch();
       case 5: return contradicting();
       case 6: return backward(one_of(options_.train.consumers), judge_.forwarded(stage_) + choices_.pick(2));
-      case 7: return backward(foreign_to_both(), judge_.backwarded(stage_));
+      case 7: return from_no_consumer();
       case 8: return tied_gradients();
       case 9: return tied_values();
-      default: return over();
+      case 10: return over();
+      case 11: return held();
+      default: return of_another_round();
     }
   }
 
@@ -52,6 +54,11 @@ class Misfits {
     return stage && std::ranges::find(others, *stage) == others.end() ? stage : std::nullopt;
   }
 
+  std::optional<int> producer_of(PassKind kind) {
+    if (kind == PassKind::kAverage) return 0;
+    return one_of((kind == PassKind::kTrain ? options_.train : options_.evaluate).producers);
+  }
+
   std::optional<Event> message(EventKind kind, std::optional<int> from, std::uint64_t number) const {
     if (!from) return std::nullopt;
     return Event{.kind = kind, .to = stage_, .from = *from, .number = number, .head = {}};
@@ -63,6 +70,13 @@ class Misfits {
   }
   std::optional<Event> backward(std::optional<int> from, std::uint64_t pass) const {
     return message(EventKind::kBackward, from, pass);
+  }
+
+  // An averaging pass is sent to everyone.
+  std::optional<Event> from_no_consumer() {
+    const std::optional<int> stage = foreign_to_both();
+    if (judge_.averages(judge_.backwarded(stage_))) return std::nullopt;
+    return backward(stage, judge_.backwarded(stage_));
   }
 
   // A call without passes is over as the one before it was, so Over may come twice.
@@ -89,8 +103,7 @@ class Misfits {
   std::optional<Event> contradicting() {
     for (const Event& event : taken_) {
       if (event.kind != EventKind::kForward || event.number < judge_.forwarded(stage_)) continue;
-      const bool training = event.head.kind == PassKind::kTrain;
-      std::optional<Event> made = forward(one_of((training ? options_.train : options_.evaluate).producers), 0);
+      std::optional<Event> made = forward(producer_of(event.head.kind), 0);
       made->head = event.head;
       made->head.batch += 1 + choices_.pick(3);
       return made;
@@ -101,6 +114,7 @@ class Misfits {
   std::optional<Event> tied_gradients() {
     const bool by_pass = options_.schedule != Schedule::kAsync;
     const std::uint64_t next = by_pass ? judge_.backwarded(stage_) : judge_.updates(stage_);
+    if (judge_.is_averaging(stage_)) return message(EventKind::kTiedGradients, one_of(options_.tied_users), next);
     if (choices_.pick(1) == 0) return message(EventKind::kTiedGradients, foreign(options_.tied_users), next);
     const bool before = next > 0 && choices_.pick(1) == 0;
     if (!before && gpipe()) return std::nullopt;
@@ -122,6 +136,26 @@ class Misfits {
   std::optional<Event> over() {
     const std::uint64_t more = stage_ == 0 ? 0 : 1 + choices_.pick(2);
     return message(EventKind::kOver, 0, judge_.backwarded(stage_) + more);
+  }
+
+  // A round that holds already, or one that this stage has not given to.
+  std::optional<Event> held() {
+    const std::uint64_t last = judge_.held(stage_);
+    const bool takes_part = stage_ == 0 || judge_.entered(stage_) > last;  // the root does before it has given
+    const std::uint64_t more = (takes_part ? 2 : 1) + choices_.pick(1);
+    return message(EventKind::kHeld, stage_, choices_.pick(1) == 0 ? choices_.pick(last) : last + more);
+  }
+
+  std::optional<Event> of_another_round() {
+    const auto kind = static_cast<PassKind>(choices_.pick(3));
+    std::optional<Event> made = stage_ > 0 ? forward(producer_of(kind), judge_.forwarded(stage_)) : std::nullopt;
+    if (!made) return std::nullopt;
+    made->head.kind = kind;
+    made->head.update = choices_.pick(1) == 1;
+    const std::uint64_t given = judge_.entered(stage_);
+    made->head.round = choices_.pick(1) == 0 ? given : given + 2;
+    if (made->head.round == 0 && kind != PassKind::kAverage) return std::nullopt;
+    return made;
   }
 
   Choices& choices_;

@@ -29,6 +29,8 @@ enum class EventKind : std::uint8_t {
   // What the transport says of another stage.
   kLost,
   kLeft,
+  // What is heard of other clusters.
+  kHeld,
   // What a stage's driver waits for.
   kWorked,
   kResumed,
@@ -40,8 +42,9 @@ struct Event {
   EventKind kind = EventKind::kForward;
   int to = 0;
   int from = 0;
-  std::uint64_t number = 0;  // a pass, an update, a count of passes; kFailed: which of the reasons told in this run
-  wire::PassHead head;       // kForward
+  std::uint64_t number =
+      0;                // a pass, an update, a count of passes, a round; kFailed: which of the reasons told in this run
+  wire::PassHead head;  // kForward
 };
 
 class Network {

@@ -123,6 +123,7 @@ Status Run::hand_over(int index, const Event& event) {
     case EventKind::kTiedValues: return stage.on_tied_values(event.from, event.number);
     case EventKind::kOver: return stage.on_over(event.number);
     case EventKind::kReport: ++reports_; return {};
+    case EventKind::kHeld: return stage.on_held(event.number);
     default: return {};
   }
 }
@@ -149,6 +150,7 @@ void Run::worked(int index) {
   } else if (at.standing == Standing::kRunning) {
     at.stage.done(at.work);
     judge_.ends(index, at.work);
+    exchange(index, at.work);
     send_results(index, at.work);
     notice_calls_over(index);
   }
@@ -164,7 +166,8 @@ void Run::send_results(int index, const Work& work) {
   Node& at = node(index);
   const StageOptions& options = at.stage.options();
   const std::uint64_t pass = work.head.pass;
-  const Neighbours& neighbours = work.head.kind == wire::PassKind::kTrain ? options.train : options.evaluate;
+  const bool averaging = work.head.kind == wire::PassKind::kAverage;
+  const Neighbours& neighbours = at.stage.neighbours(work.head.kind);
   switch (work.kind) {
     case WorkKind::kForward:
       for (const int consumer : neighbours.consumers) {
@@ -173,7 +176,8 @@ void Run::send_results(int index, const Work& work) {
             {.kind = EventKind::kForward, .to = consumer, .from = index, .number = pass, .head = judge_.head(pass)},
             Lane::kNormal);
       }
-      if (at.stage.is_leaf() && index > 0) send(EventKind::kReport, index, 0, pass, Lane::kNormal);
+      if (averaging && index == 0) ++reports_;  // there is none
+      if (at.stage.is_leaf() && index > 0 && !averaging) send(EventKind::kReport, index, 0, pass, Lane::kNormal);
       break;
     case WorkKind::kBackward:
     case WorkKind::kAnswer:
@@ -188,7 +192,8 @@ void Run::send_results(int index, const Work& work) {
       }
       break;
     case WorkKind::kUpdate:
-      if (!at.stage.ties_pass_by_pass()) {
+    case WorkKind::kAverage:
+      if (work.kind == WorkKind::kUpdate && !at.stage.ties_pass_by_pass()) {
         for (const int keeper : options.tied_keepers) {
           send(EventKind::kTiedGradients, index, keeper, work.number, Lane::kNormal);
         }
@@ -197,7 +202,6 @@ void Run::send_results(int index, const Work& work) {
         send(EventKind::kTiedValues, index, user, at.stage.updates(), Lane::kNormal);
       }
       break;
-    case WorkKind::kAverage:
     case WorkKind::kAdopt: break;
   }
 }
@@ -205,11 +209,14 @@ void Run::send_results(int index, const Work& work) {
 void Run::turn(int index) {
   Node& at = node(index);
   while (at.standing == Standing::kRunning && !at.working && !at.paused && judge_.violation().empty()) {
-    if (index == 0) offer_passes();
+    if (index == 0) {
+      offer_passes();
+      look_at_other_clusters();
+    }
     const std::optional<Work> work = at.stage.next();
     if (!work) {
       if (index > 0 || !call_is_done()) return;
-      end_call();
+      if (!averages_before_the_end()) end_call();
       continue;
     }
     ++outcome_.works;
@@ -217,6 +224,10 @@ void Run::turn(int index) {
       say("stage ", index, " begins the ", in_words(*work), ", at version ", at.stage.updates());
     }
     judge_.begins(index, *work);
+    if (work->head.round > 0 && index == 0 && work->kind == WorkKind::kForward) {
+      judge_.enters(work->head.round, at.stage.round_samples());
+    }
+    if (work->gives > 0 && sabotaged(Sabotage::kGivesTooSoon, index)) give(index, work->gives);
     at.working = true;
     at.work = *work;
     const Time most = work->kind == WorkKind::kAnswer ? 0 : habits(index).work_most;
@@ -267,6 +278,7 @@ void Run::end_call() {
   const std::uint64_t passes = node(0).stage.passes_begun();
   for (int other = 1; other < scenario_.count(); ++other) send(EventKind::kOver, 0, other, passes, Lane::kUrgent);
   offered_ = 0;
+  averaged_at_end_ = false;
   if (++call_ == scenario_.calls.size()) return leave(0, Standing::kLeft);
   pause(0);
 }

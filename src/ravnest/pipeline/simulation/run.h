@@ -65,7 +65,13 @@ class Run {
   // The root's driver.
   void offer_passes();
   bool call_is_done();
+  bool averages_before_the_end();
   void end_call();
+
+  // What other clusters ask for and do.
+  void look_at_other_clusters();
+  void exchange(int index, const Work& work);
+  void give(int index, std::uint64_t round);
 
   // Failure.
   void strike(const Fault& fault);
@@ -105,6 +111,9 @@ class Run {
   std::size_t offered_ = 0;  // of the call
   std::uint64_t reports_ = 0;
   bool offers_pause_ = false;
+  bool averaged_at_end_ = false;  // of the call
+
+  int given_ = 0;  // stages that have given to the round that comes next
 
   // What befell them.
   std::vector<wire::Failed> told_;  // all that was ever told

@@ -12,6 +12,7 @@ using wire::PassKind;
 // has its place in the list, and one can be made smaller without another meaning for all that follow.
 constexpr int kMostStages = 8;
 constexpr std::size_t kMostFaults = 3;
+constexpr std::size_t kMostCalls = 3;
 
 // Who sends to whom in one kind of pass. Only the root is sent nothing: a stage that would be gets an empty Forward
 // from it, which to a stage is one as any other.
@@ -98,13 +99,49 @@ std::vector<Offer> draw_call(Choices& choices, std::uint32_t parts, std::uint64_
   return call;
 }
 
+// Epochs go on every few batches, and may begin anew with a call. Samples are such that passes can be told apart.
+void number_epochs(Scenario& scenario, std::uint64_t batches_per_epoch, bool anew) {
+  std::uint64_t batches = 0;
+  std::uint64_t samples = 0;
+  for (std::vector<Offer>& call : scenario.calls) {
+    if (anew) batches = 0;
+    for (Offer& offer : call) {
+      offer.epoch = batches / batches_per_epoch;
+      offer.samples = ++samples;
+      if (offer.kind == PassKind::kTrain && offer.part + 1 == offer.parts) ++batches;
+    }
+  }
+}
+
+void draw_rounds(Choices& choices, Scenario& scenario) {
+  Rounds rounds;
+  rounds.held = choices.chance(60);
+  rounds.mode = choices.pick(1) == 0 ? AverageMode::kOverlap : AverageMode::kDrain;
+  rounds.every = choices.one_of({1, 2, 3, 0});
+  const Time hold_most = choices.one_of({0, 20, 400, 20'000});
+  const bool called = choices.chance(30);
+  const bool asked = choices.chance(20);
+  for (std::size_t call = 0; call < kMostCalls; ++call) {
+    scenario.averages_at_end.push_back(choices.pick(1) == 1 && rounds.held);
+  }
+  if (!rounds.held) return;
+  scenario.stages[0].rounds = rounds;
+  scenario.hold_most = hold_most;
+  // Where the cluster drains it can't be seen which of an epoch's updates a call has made the due one.
+  if (called && (rounds.mode == AverageMode::kOverlap || rounds.every > 0)) scenario.call_percent = 5;
+  if (asked) scenario.average_percent = 3;
+}
+
 void draw_calls(Choices& choices, Scenario& scenario) {
   const auto parts = static_cast<std::uint32_t>(choices.one_of({1, 1, 2, 3, 4}));
   const std::uint64_t update_every = choices.one_of({1, 1, 2, 3});
   std::uint64_t batches = 0;
-  for (std::uint64_t calls = choices.pick(2) + 1; calls > 0; --calls) {
+  const std::uint64_t batches_per_epoch = choices.one_of({1, 2, 4});
+  const bool epochs_anew = choices.chance(20);
+  for (std::uint64_t calls = choices.pick(kMostCalls - 1) + 1; calls > 0; --calls) {
     scenario.calls.push_back(draw_call(choices, parts, update_every, batches));
   }
+  number_epochs(scenario, batches_per_epoch, epochs_anew);
   scenario.offered_ahead = choices.one_of({1, 3, 1000});
 }
 
@@ -148,6 +185,7 @@ Scenario draw_scenario(Choices& choices) {
   draw_times(choices, scenario);
   draw_faults(choices, scenario);
   scenario.misfit_percent = choices.one_of({0, 0, 3, 20});
+  draw_rounds(choices, scenario);
   draw_calls(choices, scenario);
   return scenario;
 }

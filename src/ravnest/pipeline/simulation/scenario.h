@@ -45,7 +45,12 @@ struct Scenario {
   Time detection_most = 0;  // until a loss is known
   std::uint64_t misfit_percent = 0;
   std::vector<Fault> faults;
+  Time hold_most = 0;                 // until a round holds that all stages gave to, and until each hears of it
+  std::uint64_t call_percent = 0;     // another cluster calls for a round, each time that the root looks
+  std::uint64_t average_percent = 0;  // the same, and the root is asked for an averaging pass
+  std::vector<bool> averages_at_end;  // by call
 
+  const Rounds& rounds() const { return stages[0].rounds; }
   int count() const { return static_cast<int>(stages.size()); }
   int window() const { return stages[0].window > 0 ? stages[0].window : count(); }
   static constexpr Time kLateFactor = 10;

@@ -16,8 +16,14 @@ std::string_view name(wire::PassKind kind) {
 }
 
 std::string in_words(const wire::PassHead& head) {
-  return text("pass ", head.pass, " (", name(head.kind), ", part ", head.part, " of ", head.parts, " of batch ",
+  const std::string round = head.round > 0 ? text(", round ", head.round) : std::string();
+  return text("pass ", head.pass, " (", name(head.kind), round, ", part ", head.part, " of ", head.parts, " of batch ",
               head.batch, head.update ? ", update" : "", ", asks for ", head.updates, " updates)");
+}
+
+std::string rounds_of(const Work& work) {
+  return text(work.takes > 0 ? text(", takes round ", work.takes) : std::string(),
+              work.gives > 0 ? text(", gives to round ", work.gives) : std::string());
 }
 
 std::string list(const std::vector<int>& stages) {
@@ -30,11 +36,11 @@ std::string list(const std::vector<int>& stages) {
 
 std::string in_words(const Work& work) {
   switch (work.kind) {
-    case WorkKind::kForward: return text("forward of ", in_words(work.head));
+    case WorkKind::kForward: return text("forward of ", in_words(work.head), rounds_of(work));
     case WorkKind::kBackward: return text("backward of pass ", work.head.pass);
     case WorkKind::kAnswer: return text("answer to pass ", work.head.pass);
-    case WorkKind::kUpdate: return text("update ", work.number);
-    case WorkKind::kAverage: return text("averaging update ", work.number);
+    case WorkKind::kUpdate: return text("update ", work.number, rounds_of(work));
+    case WorkKind::kAverage: return text("averaging update ", work.number, rounds_of(work));
     case WorkKind::kAdopt: return text("values after ", work.number, " updates of stage ", work.from);
   }
   return "unknown";
@@ -51,6 +57,7 @@ std::string in_words(const Event& event) {
     case EventKind::kFailed: return text("of a failure from stage ", event.from);
     case EventKind::kLost: return text("that stage ", event.from, " is lost");
     case EventKind::kLeft: return text("that stage ", event.from, " has left");
+    case EventKind::kHeld: return text("that round ", event.number, " holds");
     case EventKind::kWorked:
     case EventKind::kResumed:
     case EventKind::kSettled: break;
@@ -68,6 +75,10 @@ std::vector<std::string> in_words(const Scenario& scenario) {
   for (const auto& call : scenario.calls) passes += call.size();
   lines.push_back(text(scenario.count(), " stages, ", pipeline::name(scenario.stages[0].schedule), ", window ",
                        scenario.window(), ", ", scenario.calls.size(), " calls, ", passes, " passes"));
+  if (const Rounds& rounds = scenario.rounds(); rounds.held) {
+    lines.push_back(text("rounds with other clusters (", pipeline::name(rounds.mode), ") ",
+                         rounds.every > 0 ? text("every ", rounds.every, " updates") : std::string("every epoch")));
+  }
   for (const StageOptions& stage : scenario.stages) {
     std::string line = text("stage ", stage.index, " sends to ", list(stage.train.consumers));
     if (stage.evaluate != stage.train) line += text(", evaluating to ", list(stage.evaluate.consumers));
