@@ -165,18 +165,25 @@ bool Council::give_up() {
   if (const int chair_now = chair(); patience_over_ && chair_now != self_ && !leads(chair_now)) {
     return companions_.erase(chair_now) > 0;
   }
+  for (const Averaging* other : better_groups()) {
+    if (!leads(static_cast<int>(other->chair))) continue;
+    go_out(other->round);
+    return true;
+  }
+  return false;
+}
+
+// By the stands of their members.
+std::vector<const Averaging*> Council::better_groups() const {
   Rank own = rank(stand());
   for (const int companion : companions_) {
     if (const Averaging* other = stand_of(companion)) own = std::max(own, rank(*other));
   }
+  std::vector<const Averaging*> better;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
-    if (!is_foreign(cluster)) continue;
-    const Averaging& other = *stand_of(cluster);
-    if (!leads(static_cast<int>(other.chair)) || rank(other) <= own) continue;
-    go_out(other.round);
-    return true;
+    if (is_foreign(cluster) && rank(*stand_of(cluster)) > own) better.push_back(stand_of(cluster));
   }
-  return false;
+  return better;
 }
 
 bool Council::has_left(int companion) const {
@@ -194,22 +201,23 @@ bool Council::is_foreign(int cluster) const {
   return !(companions_.contains(cluster) && has_seat(*other, self_));
 }
 
-// Who has no companions takes the number from those that it is going to be with. Another number than its own means that
-// they have been through rounds without it.
+// Who has no companions takes the number from its chair, and as a chair from its followers. Another number than its own
+// means that they have been through rounds without it.
 bool Council::adopt_round() {
   if (!companions_.empty()) return false;
-  std::uint64_t of_group = 0;
-  std::uint64_t of_others = round_;
-  const int chair_now = chair();
-  for (int cluster = 0; cluster < clusters_; ++cluster) {
-    const Averaging* other = stand_of(cluster);
-    if (other == nullptr) continue;
-    const bool counts = chair_now == self_ ? std::cmp_equal(other->chair, self_) : cluster == chair_now;
-    if (!counts) continue;
-    std::uint64_t& greatest = other->seats.empty() ? of_others : of_group;
-    greatest = std::max(greatest, other->round);
+  std::uint64_t adopted = round_;
+  if (const int chair_now = chair(); chair_now != self_) {
+    if (const Averaging* other = stand_of(chair_now)) adopted = other->round;
+  } else {
+    std::uint64_t of_group = 0;
+    for (int cluster = 0; cluster < clusters_; ++cluster) {
+      const Averaging* other = stand_of(cluster);
+      if (other == nullptr || std::cmp_not_equal(other->chair, self_)) continue;
+      std::uint64_t& greatest = other->seats.empty() ? adopted : of_group;
+      greatest = std::max(greatest, other->round);
+    }
+    if (of_group > 0) adopted = of_group;
   }
-  const std::uint64_t adopted = of_group > 0 ? of_group : of_others;
   if (adopted == round_) return false;
   if (!newcomer_) go_out(adopted);
   round_ = adopted;
@@ -321,7 +329,7 @@ int Council::chair() const {
     if (best == nullptr || rank(*best) < rank(*other)) best = other;
   }
   if (best != nullptr) return static_cast<int>(best->chair);
-  return groups ? self_ : lowest;
+  return groups && patience_over_ ? self_ : lowest;
 }
 
 std::vector<int> Council::members() const {

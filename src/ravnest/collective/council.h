@@ -134,6 +134,7 @@ class Council {
   static Rank rank(const wire::Averaging& stand);
   bool has_left(int companion) const;
   bool is_foreign(int cluster) const;
+  std::vector<const wire::Averaging*> better_groups() const;
   bool is_companion(const wire::Seat& seat) const { return companions_.contains(static_cast<int>(seat.cluster)); }
   bool fits(const wire::Averaging& message) const;
 

@@ -20,10 +20,11 @@ bool Council::decide() {
   return bring_to_one_round(all) || begin_if_ready(all);
 }
 
-// Without companions of its own it may know less than others do.
+// Where there are others whom it can't follow now it may be able to soon; and without companions of its own it may know
+// less than they do.
 bool Council::may_lead() const {
   if (!expected_.empty() && !patience_over_) return false;
-  if (!companions_.empty()) return true;
+  if (!companions_.empty()) return patience_over_ || better_groups().empty();
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     if (!is_other(cluster)) continue;
     if (!peer(cluster).seen && !unseen_given_up_ && attempt_ == 0) return false;
