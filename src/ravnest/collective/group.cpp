@@ -76,41 +76,45 @@ template <class T>
 Status Group::drive(Exchange<T>& exchange, TimePoint deadline) {
   bool begins = true;  // there may be chunks of its own to send
   while (!exchange.complete()) {
-    // What others wait for goes first.
-    auto chunk = next_chunk(begins ? TimePoint() : deadline);
-    if (chunk.ok()) {
-      auto message = exchange.on_chunk(*chunk);
-      if (!message.ok()) return message.status().with_context(neighbours_.previous());
-      if (!*message) continue;
-      if (Status sent = neighbours_.send(std::move(**message)); !sent.ok()) return sent;
+    // What others wait for goes first; and what has no room yet need not be made yet.
+    const bool may_begin = begins && neighbours_.has_room();
+    auto chunk = next_chunk(may_begin ? TimePoint() : deadline);
+    if (chunk.status().code() == Code::kDeadline && may_begin) {
+      auto own = exchange.start(1);
+      if (!own.ok()) return own.status();
+      begins = !own->empty();
+      for (wire::RingChunk& message : *own) {
+        if (Status sent = neighbours_.send(std::move(message)); !sent.ok()) return sent;
+      }
       continue;
     }
-    if (chunk.status().code() != Code::kDeadline) return chunk.status();
-    if (!begins) {
+    if (chunk.status().code() == Code::kDeadline) {
       return ravnest::deadline("only ", exchange.ring().received(), " of ", exchange.ring().expected(),
                                " chunks had come when the time was over; ", neighbours_.outlook());
     }
-    auto own = exchange.start(1);
-    if (!own.ok()) return own.status();
-    begins = !own->empty();
-    for (wire::RingChunk& message : *own) {
-      if (Status sent = neighbours_.send(std::move(message)); !sent.ok()) return sent;
-    }
+    if (!chunk.ok()) return chunk.status();
+    if (!*chunk) continue;
+    auto message = exchange.on_chunk(**chunk);
+    if (!message.ok()) return message.status().with_context(neighbours_.previous());
+    if (!*message) continue;
+    if (Status sent = neighbours_.send(std::move(**message)); !sent.ok()) return sent;
   }
   return neighbours_.finish(deadline);
 }
 
-Result<wire::RingChunk> Group::next_chunk(TimePoint deadline) {
+Result<std::optional<wire::RingChunk>> Group::next_chunk(TimePoint deadline) {
   if (!at_hand_.empty()) {
-    wire::RingChunk chunk = std::move(at_hand_.front());
+    std::optional<wire::RingChunk> chunk = std::move(at_hand_.front());
     at_hand_.pop_front();
     return chunk;
   }
   for (;;) {
     auto chunk = neighbours_.receive(deadline);
-    if (!chunk.ok() || (chunk->round == round_ && chunk->strand == options_.strand)) return chunk;
-    if (chunk->round == round_ + 1 && chunk->strand == options_.strand) {
-      early_.push_back(std::move(*chunk));
+    if (!chunk.ok() || !*chunk) return chunk;
+    const bool ours = (*chunk)->strand == options_.strand;
+    if (ours && (*chunk)->round == round_) return chunk;
+    if (ours && (*chunk)->round == round_ + 1) {
+      early_.push_back(std::move(**chunk));
     } else {
       ++ignored_;
     }

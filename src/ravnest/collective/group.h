@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@
 
 namespace ravnest::collective {
 
-inline constexpr std::size_t kChunkBytes = 256 << 10;
+// With a message's head it fits into one frame of a connection (transport/session.h).
+inline constexpr std::size_t kChunkBytes = 255 << 10;
 
 struct GroupOptions {
   std::size_t chunk_bytes = kChunkBytes;
@@ -67,8 +69,8 @@ class Group {
   Status run(Operation operation, std::span<T> values, TimePoint deadline, double scale, std::size_t root = 0);
   template <class T>
   Status drive(Exchange<T>& exchange, TimePoint deadline);
-  // The next chunk of the current call.
-  Result<wire::RingChunk> next_chunk(TimePoint deadline);
+  // The next chunk of the current call, or none where there may be room again.
+  Result<std::optional<wire::RingChunk>> next_chunk(TimePoint deadline);
 
   const std::uint32_t members_;
   const std::uint32_t self_;

@@ -178,6 +178,21 @@ INSTANTIATE_TEST_SUITE_P(Transports, GroupOver,
                                          Kind{"Tls", [](std::size_t n) { return std::make_unique<TlsNodes>(n); }}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
+TEST(GroupOverASlowNetwork, MembersThatAllSendFirstDoNotWaitForEachOther) {
+  InprocNodes network(3);
+  // Nothing comes before each has filled the queue to the next one.
+  for (const std::string& from : network.names) {
+    for (const std::string& to : network.names) {
+      if (from != to) network.network.set_conditions(from, to, {.delay = std::chrono::milliseconds(5)});
+    }
+  }
+  const auto endpoints = network.open_all({.chunk_bytes = 16 << 10, .window_bytes = 32 << 10, .queue_bytes = 32 << 10});
+  at_once(3, [&](std::size_t i) {
+    Group group(*endpoints[i], network.names, i, {.chunk_bytes = 8 << 10});
+    make_all_calls<float>(group, i, 3, 100'000, 4);
+  });
+}
+
 // A group of two, whose other member the test plays itself.
 class GroupOfTwo : public testing::Test {
  protected:

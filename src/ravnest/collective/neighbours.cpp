@@ -101,10 +101,12 @@ Result<bool> Neighbours::offer(const wire::RingChunk& chunk) {
   return true;
 }
 
-Result<wire::RingChunk> Neighbours::receive(TimePoint deadline) {
-  if (waiting_) return *std::exchange(waiting_, std::nullopt);
+Result<std::optional<wire::RingChunk>> Neighbours::receive(TimePoint deadline) {
+  if (waiting_) return std::exchange(waiting_, std::nullopt);
   for (;;) {
+    const bool was_full = !has_room();
     if (Status flushed = flush(); !flushed.ok()) return flushed;
+    if (was_full && has_room()) return std::optional<wire::RingChunk>();
     auto event = endpoint_.receive(deadline, Channel::kAveraging);
     if (!event.ok()) {
       if (event.status().code() == Code::kUnavailable) continue;  // there may be room
@@ -115,7 +117,7 @@ Result<wire::RingChunk> Neighbours::receive(TimePoint deadline) {
       continue;
     }
     auto* chunk = std::get_if<wire::RingChunk>(&std::get<wire::Message>(event->what));
-    if (chunk != nullptr && event->peer == previous()) return std::move(*chunk);
+    if (chunk != nullptr && event->peer == previous()) return std::optional(std::move(*chunk));
     ++ignored_;
   }
 }

@@ -33,9 +33,11 @@ class Neighbours {
 
   // A failure is final: the next member is gone, or the endpoint is closed.
   Status send(wire::RingChunk chunk);
-  // The next chunk. kDeadline where none comes until then; other failures are final: a member was lost, the one before
-  // has left, the endpoint is closed.
-  Result<wire::RingChunk> receive(TimePoint deadline);
+  // Whether nothing is kept.
+  bool has_room() const { return unsent_.empty(); }
+  // The next chunk, or none where all that was kept has found room meanwhile. kDeadline where neither happens until
+  // then; other failures are final: a member was lost, the one before has left, the endpoint is closed.
+  Result<std::optional<wire::RingChunk>> receive(TimePoint deadline);
   // Waits until all is accepted that was sent. To be called only when no more chunks are to be taken.
   Status finish(TimePoint deadline);
 

@@ -56,10 +56,10 @@ std::uint32_t Ring::first_hop(std::uint32_t segment) const {
 
 RingStep Ring::step(std::uint32_t segment, std::uint32_t chunk, std::uint32_t hop) const {
   const Range whole = segment_range(options_.elements, segments_, segment);
-  const std::size_t first = whole.first + chunk * options_.chunk_elements;
+  const Range part = segment_range(whole.size(), chunks_of(segment), chunk);
   return {.segment = segment,
           .chunk = chunk,
-          .range = {first, std::min(first + options_.chunk_elements, whole.end)},
+          .range = {whole.first + part.first, whole.first + part.end},
           .add = hop > 0 && hop <= reducing_hops_,
           .keep = hop >= reducing_hops_,
           .hop = hop < last_hop_ ? hop + 1 : 0};

@@ -1,8 +1,8 @@
 // One collective operation over a strand, as a state machine: what a member does with each chunk.
 //
 // A strand is a ring of members 0 to n-1; each sends to the next one, (i + 1) % n, and the last to the first. The
-// values are cut into n segments of nearly equal length, and each segment into chunks. Chunks travel on their own,
-// without barriers. In an all-reduce a chunk begins at the member after the segment's owner with that member's own
+// values are cut into n segments of nearly equal length, and each segment into chunks alike. Chunks travel on their
+// own, without barriers. In an all-reduce a chunk begins at the member after the segment's owner with that member's own
 // contribution; each member that gets it adds its own and passes it on at once. After n-1 hops it comes to its owner
 // (member i owns segment i), which completes it; n-1 more hops hand the complete chunk to everyone. A reduce-scatter is
 // the first half of that, an all-gather the second. A broadcast has one segment, which goes from its root along the
@@ -45,7 +45,7 @@ struct RingOptions {
   std::uint32_t self = 0;     // below `members`
   std::uint32_t root = 0;     // of a broadcast; below `members`
   std::size_t elements = 0;
-  std::size_t chunk_elements = 1;  // at least 1; the last chunk of a segment may be shorter
+  std::size_t chunk_elements = 1;  // at least 1; no chunk is longer
 };
 
 // What to do with a chunk: in this order, as far as it is said.

@@ -89,6 +89,26 @@ TEST_P(Feedback, WrongSizesAreRefusedAndChangeNothing) {
   EXPECT_TRUE(std::ranges::equal(feedback_.residual(), before));
 }
 
+TEST_P(Feedback, APartIsEncodedLikeATensorOfItsOwn) {
+  constexpr std::size_t kFirst = 777;
+  constexpr std::size_t kSize = 5000;
+  ErrorFeedback alone(kSize);
+  std::vector<std::byte> bytes(encoded_size(codec_, kSize));
+  std::vector<std::byte> expected(bytes.size());
+  for (int round = 0; round < 3; ++round) {
+    const auto values = random_values();
+    const auto part = std::span(values).first(kSize);
+    ASSERT_TRUE(feedback_.encode(codec_, part, bytes, kFirst).ok());
+    ASSERT_TRUE(alone.encode(codec_, part, expected).ok());
+    EXPECT_EQ(bytes, expected);
+  }
+  EXPECT_TRUE(std::ranges::equal(feedback_.residual().subspan(kFirst, kSize), alone.residual()));
+  const auto is_zero = [](float value) { return value == 0; };
+  EXPECT_TRUE(std::ranges::all_of(feedback_.residual().first(kFirst), is_zero));
+  EXPECT_TRUE(std::ranges::all_of(feedback_.residual().subspan(kFirst + kSize), is_zero));
+  EXPECT_EQ(feedback_.encode(codec_, alone.residual(), bytes, kElements - kSize + 1).code(), Code::kInvalid);
+}
+
 INSTANTIATE_TEST_SUITE_P(Codec, Feedback, testing::Values("none", "fp16", "bf16", "int8", "int4", "topk:0.02"),
                          [](const auto& test) { return std::string(test.param).substr(0, 4); });
 
