@@ -14,17 +14,9 @@ from .labels import Labels
 from .optimizers import StageOptimizer
 from .own_stage import captured_stage
 from .seed import current_seed
+from .settings import compression_name, outer_settings
 from .shares import Share, share_of
 from .surroundings import name_from_outside, share_cores
-
-_COMPRESSION = {False: "none", None: "none", True: "fp16"}
-
-
-def _outer(name, momentum, rate):
-    """(momentum, rate) of Nesterov's, or None."""
-    if name not in (None, "nesterov"):
-        raise ValueError(f"outer is None or 'nesterov', not {name!r}")
-    return (momentum, rate) if name else None
 
 
 class Node:
@@ -96,9 +88,9 @@ class Node:
         self.criterion, self.labels, self.test_labels = criterion, labels, test_labels
         self.update_frequency, self.microbatches = update_frequency, microbatches
         self.reduce_factor, self.average, self.average_optim = reduce_factor, average, average_optim
-        self.outer = _outer(outer, outer_momentum, outer_rate)
+        self.outer = outer_settings(outer, outer_momentum, outer_rate)
         self.device, self.schedule, self.window, self.recompute = torch.device(device), schedule, window, recompute
-        self.compression = _COMPRESSION.get(compression, compression)
+        self.compression = compression_name(compression)
         self.loss_filename = loss_filename
         self.clip_value, self.clip_norm = clip_value, clip_norm
         self.seed = current_seed() if seed is None else seed
@@ -325,8 +317,8 @@ class Node:
             self.clip_norm or 0.0,
             step_by if by_epoch else None,
             step_by if not by_epoch else None,
-            self._of_cluster(self.loss_filename),
-            self._of_cluster(os.path.join(os.path.dirname(self.loss_filename), "val_accuracies.txt")),
+            self.loss_filename,
+            os.path.join(os.path.dirname(self.loss_filename), "val_accuracies.txt"),
             self._progress and self.is_root,
             {
                 "update_frequency": str(self.update_frequency),
@@ -335,11 +327,6 @@ class Node:
             },
         )
         self._equipped = True
-
-    def _of_cluster(self, file):
-        """Clusters may run in one folder: the files of all but the first have its number in their names."""
-        stem, ending = os.path.splitext(file)
-        return f"{stem}_cluster_{self.cluster_id}{ending}" if self.cluster_id > 0 else file
 
     # -- learning rates
 

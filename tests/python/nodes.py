@@ -17,10 +17,10 @@ import ravnest
 PATIENCE_S = 120
 
 
-def plan(folder: Path, model: nn.Module, example, nodes: int = 3, kwargs=None, **options) -> ravnest.Plan:
+def plan(folder: Path, model: nn.Module, example, nodes: int = 3, kwargs=None, compute=None, **options) -> ravnest.Plan:
     """A plan for so many nodes on free ports of this machine, in `folder`/node_data."""
     node_data = folder / "node_data"
-    write_local_pool(node_data, nodes)
+    write_local_pool(node_data, nodes, compute)
     return ravnest.clusterize(model, example, kwargs, node_data=node_data, **options)
 
 

@@ -15,11 +15,13 @@ def write_pool(node_data, benchmarks: list[dict]) -> None:
     (Path(node_data) / "node_configs.json").write_text(json.dumps(nodes))
 
 
-def write_local_pool(node_data, nodes: int) -> None:
-    """node_configs.json with so many nodes that are alike, on free ports of this machine."""
+def write_local_pool(node_data, nodes: int, compute: list[float] | None = None) -> None:
+    """node_configs.json with so many nodes on free ports of this machine, alike but for what they compute."""
     pool = {
         i: {"IP": f"127.0.0.1:{port}", "benchmarks": {"ram": 8, "bandwidth": 1000}}
         for i, port in enumerate(free_ports(nodes))
     }
+    for i, each in enumerate(compute or []):
+        pool[i]["benchmarks"]["compute"] = each
     Path(node_data).mkdir(parents=True, exist_ok=True)
     (Path(node_data) / "node_configs.json").write_text(json.dumps(pool))

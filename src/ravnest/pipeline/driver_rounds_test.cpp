@@ -74,6 +74,8 @@ class OtherClusters {
    public:
     explicit Place(OtherClusters& all) : all_(all) {}
 
+    void begin_with(StageValues) override {}
+    Status status() const override { return {}; }
     void give(std::uint64_t round, StageValues values) override {
       all_.change([&] {
         EXPECT_EQ(round, all_.held_ + 1);

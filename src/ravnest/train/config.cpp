@@ -14,11 +14,15 @@ namespace {
 namespace fs = std::filesystem;
 using Keys = std::span<const std::string_view>;
 
-constexpr std::array<std::string_view, 18> kKeys = {
-    "epochs",       "batch_size", "seed",      "loss",        "schedule",  "update_frequency",
-    "microbatches", "val_freq",   "save",      "compression", "recompute", "threads",
-    "device",       "loss_file",  "optimizer", "lr_schedule", "data",      "validation",
+constexpr std::array<std::string_view, 21> kKeys = {
+    "epochs",       "batch_size", "seed",       "loss",        "schedule",      "update_frequency",
+    "microbatches", "val_freq",   "save",       "compression", "reduce_factor", "average",
+    "outer",        "recompute",  "threads",    "device",      "loss_file",     "optimizer",
+    "lr_schedule",  "data",       "validation",
 };
+constexpr std::array<std::string_view, 3> kOuterKeys = {"name", "momentum", "rate"};
+constexpr std::array<std::string_view, 1> kOuterNames = {"nesterov"};
+constexpr std::array<std::string_view, 2> kAverageModes = {"overlap", "drain"};
 constexpr std::array<std::string_view, 10> kDataKeys = {"format", "inputs",  "targets",      "shuffle", "shape",
                                                         "scale",  "one_hot", "inputs_dtype", "rows",    "shard"};
 constexpr std::array<std::string_view, 3> kSchedules = {"async", "sync", "gpipe"};
@@ -77,6 +81,16 @@ std::optional<LrScheduleConfig> read_lr_schedule(const Section& top) {
                           every == "update" ? Every::kUpdate : Every::kEpoch};
 }
 
+std::optional<OuterConfig> read_outer(const Section& top) {
+  const std::optional<Section> section = top.section("outer", kOuterKeys);
+  if (!section) return std::nullopt;
+  if (!section->word("name", kOuterNames)) section->lacks("name", "\"nesterov\"");
+  OuterConfig config;
+  set(config.momentum, section->number("momentum"));
+  set(config.rate, section->number("rate"));
+  return config;
+}
+
 std::vector<fs::path> read_paths(const Section& section, std::string_view key, const fs::path& folder) {
   std::vector<fs::path> paths;
   for (const std::string& each : section.words(key).value_or(std::vector<std::string>()))
@@ -130,6 +144,9 @@ TrainConfig read_top(const Section& top, const fs::path& folder) {
   set(config.val_freq, top.whole("val_freq", kCount));
   set(config.save, top.flag("save"));
   config.compression = read_compression(top);
+  set(config.reduce_factor, top.whole("reduce_factor", kCount));
+  set(config.average, top.word("average", kAverageModes));
+  config.outer = read_outer(top);
   set(config.recompute, top.flag("recompute"));
   set(config.threads, top.whole("threads", {0, kMostThreads}));
   config.device = read_device(top);

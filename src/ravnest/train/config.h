@@ -43,6 +43,12 @@ struct LrScheduleConfig {
   Every every = Every::kEpoch;
 };
 
+// Nesterov's momentum over rounds.
+struct OuterConfig {
+  double momentum = 0.9;
+  double rate = 0.7;
+};
+
 struct DataConfig {
   data::DataOptions options;
   bool shuffle = false;
@@ -59,7 +65,10 @@ struct TrainConfig {
   std::int64_t microbatches = 1;  // at most the batch size
   std::int64_t val_freq = 1;
   bool save = false;
-  wire::Codec compression;  // true in the file stands for "fp16", false for "none"
+  wire::Codec compression;          // true in the file stands for "fp16", false for "none"
+  std::int64_t reduce_factor = 0;   // updates between two rounds with other clusters; 0: a round per epoch
+  std::string average = "overlap";  // or "drain", as pipeline::parse_average_mode reads it
+  std::optional<OuterConfig> outer;
   bool recompute = false;
   int threads = 0;                                 // 0: as many as torch takes
   std::string device = "cpu";                      // or "cuda", or "cuda:1"

@@ -23,6 +23,8 @@ microbatches = 4
 val_freq = 3
 save = true
 compression = "topk:0.01"
+reduce_factor = 50
+average = "drain"
 recompute = true
 threads = 8
 device = "cuda:1"
@@ -39,6 +41,10 @@ name = "MultiStepLR"
 milestones = [1, 2]
 gamma = 1
 every = "update"
+
+[outer]
+name = "nesterov"
+momentum = 0.8
 
 [data]
 format = "npy"
@@ -79,6 +85,11 @@ TEST(TrainConfig, EveryKeyArrives) {
   EXPECT_EQ(config->loss, LossKind::kCrossEntropy);
   EXPECT_EQ(config->schedule, "sync");
   EXPECT_EQ(config->update_frequency, 2);
+  EXPECT_EQ(config->reduce_factor, 50);
+  EXPECT_EQ(config->average, "drain");
+  ASSERT_TRUE(config->outer.has_value());
+  EXPECT_EQ(config->outer->momentum, 0.8);
+  EXPECT_EQ(config->outer->rate, 0.7);
   EXPECT_EQ(config->microbatches, 4);
   EXPECT_EQ(config->val_freq, 3);
   EXPECT_TRUE(config->save);
@@ -119,6 +130,9 @@ TEST(TrainConfig, DefaultsAreThoseOfNodeAndTrainer) {
   EXPECT_EQ(config->seed, 0U);
   EXPECT_EQ(config->schedule, "async");
   EXPECT_EQ(config->update_frequency, 1);
+  EXPECT_EQ(config->reduce_factor, 0);
+  EXPECT_EQ(config->average, "overlap");
+  EXPECT_FALSE(config->outer.has_value());
   EXPECT_EQ(config->microbatches, 1);
   EXPECT_EQ(config->val_freq, 1);
   EXPECT_FALSE(config->save);

@@ -55,6 +55,12 @@ std::uint64_t rows_of(std::uint64_t samples, std::uint32_t part, std::uint32_t p
   return samples / parts + (part < samples % parts ? 1 : 0);
 }
 
+// Clusters may run in one folder: the files of all but the first have its number in their names.
+std::filesystem::path of_cluster(const std::filesystem::path& file, int cluster) {
+  if (file.empty()) return file;
+  return file.parent_path() / text(file.stem().string(), "_cluster_", cluster, file.extension().string());
+}
+
 }  // namespace
 
 // How the compute thread's call ended, if it has.
@@ -66,6 +72,10 @@ struct Node::Outcome {
 
 void Node::equip(Equipment equipment) {
   equipment_ = std::move(equipment);
+  if (cluster_ > 0) {
+    for (auto* file : {&equipment_.record.loss_file, &equipment_.record.accuracy_file})
+      *file = of_cluster(*file, cluster_);
+  }
   record_ = std::make_unique<RunRecord>(equipment_.record);
   pipeline::ModelWorkerOptions worker;
   worker.seed = equipment_.seed;

@@ -73,6 +73,11 @@ Result<Equipment> Trainer::equipment(const TrainerOptions& options) const {
   equipment.recompute = config_.recompute;
   equipment.update_frequency = static_cast<std::uint64_t>(config_.update_frequency);
   equipment.microbatches = static_cast<std::uint32_t>(config_.microbatches);
+  equipment.reduce_factor = static_cast<std::uint64_t>(config_.reduce_factor);
+  const auto average = pipeline::parse_average_mode(config_.average);
+  if (!average.ok()) return average.status();
+  equipment.average = *average;
+  if (config_.outer) equipment.outer = {true, config_.outer->momentum, config_.outer->rate};
   equipment.settings = {{"update_frequency", std::to_string(config_.update_frequency)},
                         {"microbatches", std::to_string(config_.microbatches)},
                         {"shard", config_.data.shard ? "true" : "false"}};
