@@ -73,9 +73,7 @@ class FakeNode(Node):
         self._call, self._sweep, self._index, self.n_forwards = "train", None, 0, 0
         self.fed = []
         self._core = SimpleNamespace(feed=lambda *batch: self.fed.append(batch))
-
-    def _flat(self, train, tensors, kwargs):
-        return [tensors]
+        self._calls = {True: SimpleNamespace(flatten_batch=lambda batch, kwargs: [batch])}
 
 
 @pytest.mark.parametrize("kind", [numbers, Rows])
@@ -300,7 +298,6 @@ def two_clusters(tmp_path):
     return Cluster(tmp_path, 4)
 
 
-@pytest.mark.filterwarnings("ignore:node_. trains in cluster")
 def test_two_clusters_train_on_all_samples_of_an_epoch_once(two_clusters):
     seen = {}
     two_clusters.run(play(seen, lambda node: True))
@@ -311,7 +308,6 @@ def test_two_clusters_train_on_all_samples_of_an_epoch_once(two_clusters):
     assert set(seen[0][:35]) != set(seen[0][35:])
 
 
-@pytest.mark.filterwarnings("ignore:node_. trains in cluster")
 def test_a_node_without_shard_is_told(two_clusters):
     _, errors = two_clusters.run_to_the_end(play({}, lambda node: node.is_root))
     assert len(errors) == 4

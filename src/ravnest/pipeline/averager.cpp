@@ -184,7 +184,9 @@ void Averager::handle(const std::string& peer, const transport::PeerChange& chan
   const auto cluster = cluster_of_root(peer);
   if (council_ && cluster && *cluster != options_.cluster) {
     quiet_since_ = clock_.now();
-    if (gone) options_.log.warning("cluster ", *cluster, " (", peer, ") is gone: ", change.reason);
+    if (change.state == PeerState::kLost)
+      options_.log.warning("cluster ", *cluster, " (", peer, ") is lost, the others go on: ", change.reason);
+    if (change.state == PeerState::kLeft && !over()) options_.log.info("cluster ", *cluster, " (", peer, ") has left");
     if (up && was_gone) options_.log.info("cluster ", *cluster, " (", peer, ") is back");
     carry_out(council_->on_peer(*cluster, up));
   }

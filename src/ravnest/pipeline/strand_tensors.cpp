@@ -77,8 +77,9 @@ void StrandTensors::take_in(const RoundResult& result, bool unchanged, const opt
     for (const std::size_t parameter : strands_[i].parameters)
       take(given.parameters, mean.parameters, at, unchanged, store.parameters()[parameter]);
     at = 0;
+    // Passes in flight have these among what autograd keeps, and do not use them: nobody is to mind the change.
     for (const Tensor& statistic : strands_[i].statistics)
-      take(given.statistics, mean.statistics, at, unchanged, statistic);
+      take(given.statistics, mean.statistics, at, unchanged, statistic.variable_data());
   }
 }
 
