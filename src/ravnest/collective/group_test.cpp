@@ -193,6 +193,21 @@ TEST(GroupOverASlowNetwork, MembersThatAllSendFirstDoNotWaitForEachOther) {
   });
 }
 
+TEST(GroupOverASlowNetwork, ACallFindsRoomWhenTheMessagesOfTheOneBeforeHaveArrived) {
+  InprocNodes network(2);
+  network.network.set_conditions("a", "b", {.delay = std::chrono::milliseconds(5)});
+  const auto endpoints = network.open_all({.queue_bytes = 1});  // one message at a time
+  at_once(2, [&](std::size_t i) {
+    Group group(*endpoints[i], network.names, i, {.chunk_bytes = 8});
+    for (int call = 0; call < 3; ++call) {
+      std::vector<float> values(4, i == 0 ? 1.0F : 0.0F);
+      const Status done = group.broadcast(values, 0, patiently());
+      ASSERT_TRUE(done.ok()) << done;
+      EXPECT_EQ(values, std::vector<float>(4, 1));
+    }
+  });
+}
+
 // A group of two, whose other member the test plays itself.
 class GroupOfTwo : public testing::Test {
  protected:

@@ -82,11 +82,16 @@ Status Neighbours::flush() {
   return {};
 }
 
-Result<bool> Neighbours::offer(const wire::RingChunk& chunk) {
+// Every message says when it has arrived: it may be the last one that leaves no room for others.
+Status Neighbours::pass_on(const wire::RingChunk& chunk, TimePoint deadline) {
   const auto on_completion = [wants_room = wants_room_, &endpoint = endpoint_](const Status&) {
     if (wants_room->load()) endpoint.interrupt(Channel::kAveraging);
   };
-  const auto try_once = [&] { return endpoint_.send(next(), chunk, Priority::kBulk, on_completion); };
+  return endpoint_.send(next(), chunk, Priority::kBulk, on_completion, deadline);
+}
+
+Result<bool> Neighbours::offer(const wire::RingChunk& chunk) {
+  const auto try_once = [&] { return pass_on(chunk, TimePoint()); };
   Status sent = try_once();
   if (sent.code() == Code::kUnavailable) {
     const auto peer = endpoint_.statistics(next());
@@ -130,7 +135,7 @@ Status Neighbours::on_change(const std::string& peer, const PeerChange& change) 
 
 Status Neighbours::finish(TimePoint deadline) {
   while (!unsent_.empty()) {
-    Status sent = endpoint_.send(next(), unsent_.front(), Priority::kBulk, {}, deadline);
+    Status sent = pass_on(unsent_.front(), deadline);
     if (sent.code() == Code::kUnavailable) {
       const auto peer = endpoint_.statistics(next());
       if (peer.ok() && is_gone(peer->state)) return departure(next(), peer->state, peer->reason);

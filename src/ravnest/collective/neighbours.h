@@ -49,6 +49,7 @@ class Neighbours {
   std::uint64_t ignored() const { return ignored_; }
 
  private:
+  Status pass_on(const wire::RingChunk& chunk, TimePoint deadline);
   // Whether there was room.
   Result<bool> offer(const wire::RingChunk& chunk);
   Status flush();
