@@ -88,10 +88,7 @@ void Run::happens(const Event& event) {
     case EventKind::kMessage:
       if (!network_.arrives(event)) return;
       say(event.to, " hears from ", event.from, ": ", in_words(event.message));
-      if (sabotage_ == Sabotage::kCommitsUnprepared && event.message.kind == wire::AveragingKind::kCommit) {
-        carry_out(event.to, at.council->complete(event.message.attempt));
-        if (!at.council) return;
-      }
+      if (chance_.percent(3)) inject_misfit(event.to, event.from);
       return carry_out(event.to, at.council->on_message(event.from, event.message));
     case EventKind::kUp:
     case EventKind::kDown:
@@ -126,6 +123,35 @@ void Run::happens(const Event& event) {
       return carry_out(event.to, at.council->begin_without_the_unseen());
     case EventKind::kPart: return part(event.to, event.from);
     case EventKind::kJoin: return heal(event.to, event.from);
+  }
+}
+
+// A commit that comes too early, or from someone who is not the chair, and an attempt that is over.
+void Run::inject_misfit(int index, int from) {
+  Cluster& hearing = cluster(index);
+  wire::Averaging misfit;
+  misfit.round = hearing.council->round();
+  misfit.attempt = hearing.attempt;
+  const bool complete = hearing.attempt != 0 && judge_.ring(hearing.attempt).parts[index].complete;
+  const bool from_chair = from == hearing.council->chair();
+  switch (chance_.pick_int(0, 2)) {
+    case 0:
+      if (hearing.attempt == 0 || (complete && from_chair)) return;
+      misfit.kind = wire::AveragingKind::kCommit;
+      break;
+    case 1:
+      misfit.kind = wire::AveragingKind::kGo;
+      misfit.seats = {{static_cast<std::uint32_t>(index), 1.0}};
+      break;
+    default:
+      if (from_chair) return;
+      misfit.kind = wire::AveragingKind::kOut;
+  }
+  ++outcome_.misfits;
+  const std::uint64_t ignored = hearing.council->ignored();
+  const Council::Actions actions = hearing.council->on_message(from, misfit);
+  if (!actions.empty() || hearing.council->ignored() != ignored + 1) {
+    judge_.violated("cluster ", index, " takes a message of cluster ", from, " that does not fit: ", in_words(misfit));
   }
 }
 
@@ -217,7 +243,10 @@ void Run::send(int index, const Council::Send& send) {
   if (message.kind == wire::AveragingKind::kStand) {
     if (sabotage_ == Sabotage::kClaimsCompletion && !message.seats.empty()) message.complete = true;
     if (sabotage_ == Sabotage::kClaimsToFollow) message.chair = static_cast<std::uint32_t>(send.to);
-    if (sabotage_ == Sabotage::kCountsItsWeight) message.newcomer = false, message.weight = 77.5;
+    if (sabotage_ == Sabotage::kCountsNewcomers && message.newcomer) {
+      message.newcomer = false;
+      message.weight = 0.5;
+    }
   }
   ++outcome_.messages;
   mix(static_cast<std::uint64_t>(send.to) * 8 + static_cast<std::uint64_t>(message.kind) + message.attempt * 64);
@@ -254,7 +283,7 @@ void Run::start_ring(const Attempt& attempt) {
   for (const wire::Seat& seat : attempt.seats) {
     const int to = static_cast<int>(seat.cluster);
     if (broken && chance_.percent(70)) continue;
-    if (sabotage_ == Sabotage::kNeverCompletes && chance_.percent(20)) continue;
+    if (sabotage_ == Sabotage::kLosesResults && chance_.percent(20)) continue;
     network_.after(chance_.pick(1, 200), {EventKind::kResult, to, 0, attempt.attempt, cluster(to).incarnation});
   }
 }
