@@ -20,7 +20,7 @@ namespace ravnest::collective {
 enum class Sabotage : std::uint8_t {
   kNone,
   kClaimsCompletion,  // stands say that the result is there as soon as the attempt is begun
-  kClaimsToFollow,    // stands say to everyone that it is followed
+  kDoesNotWait,       // has no patience: chairs begin without those who do not follow them yet
   kCountsNewcomers,   // stands of newcomers say that they are none
   kLosesResults,      // one in five
 };

@@ -77,8 +77,8 @@ TEST(CouncilSabotage, AResultThatIsClaimedTooEarlyIsFound) {
   EXPECT_THAT(found(Sabotage::kClaimsCompletion), Contains(HasSubstr("has it")));
 }
 
-TEST(CouncilSabotage, AChairThatTakesItToBeFollowedTooEarlyIsFound) {
-  EXPECT_THAT(found(Sabotage::kClaimsToFollow), Contains(HasSubstr(", and cluster ")));
+TEST(CouncilSabotage, AChairThatDoesNotWaitForItsFollowersIsFound) {
+  EXPECT_THAT(found(Sabotage::kDoesNotWait), Contains(HasSubstr(", and cluster ")));
 }
 
 TEST(CouncilSabotage, ANewcomerWhoseWeightsCountIsFound) {

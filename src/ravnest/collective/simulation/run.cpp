@@ -95,7 +95,9 @@ void Run::happens(const Event& event) {
       if (!network_.arrives(event)) return;
       say(event.to, event.kind == EventKind::kUp ? " finds " : " has lost ", event.from);
       wait_again(event.to);
-      return carry_out(event.to, at.council->on_peer(event.from, event.kind == EventKind::kUp));
+      carry_out(event.to, at.council->on_peer(event.from, event.kind == EventKind::kUp));
+      if (sabotage_ != Sabotage::kDoesNotWait || !at.council) return;
+      return carry_out(event.to, at.council->begin_without_the_unseen());
     case EventKind::kStart: return start(event.to);
     case EventKind::kCrash:
       if (crashes_left_ > 0) crash(event.to);
@@ -242,7 +244,6 @@ void Run::send(int index, const Council::Send& send) {
   wire::Averaging message = send.message;
   if (message.kind == wire::AveragingKind::kStand) {
     if (sabotage_ == Sabotage::kClaimsCompletion && !message.seats.empty()) message.complete = true;
-    if (sabotage_ == Sabotage::kClaimsToFollow) message.chair = static_cast<std::uint32_t>(send.to);
     if (sabotage_ == Sabotage::kCountsNewcomers && message.newcomer) {
       message.newcomer = false;
       message.weight = 0.5;
