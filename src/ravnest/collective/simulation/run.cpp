@@ -9,6 +9,12 @@ namespace {
 constexpr std::uint64_t kMostEvents = 30'000;
 constexpr Time kPatience = 4000;  // longer than anything takes to be heard of
 
+std::string in_words(const std::vector<wire::Seat>& seats) {
+  std::string words;
+  for (const wire::Seat& seat : seats) words += text(" ", seat.cluster, "=", seat.weight);
+  return words;
+}
+
 std::string in_words(const wire::Averaging& message) {
   static constexpr const char* kNames[] = {"stand", "go", "commit", "call", "out", "complete", "missing"};
   std::string words =
@@ -18,8 +24,7 @@ std::string in_words(const wire::Averaging& message) {
                   message.newcomer ? " newcomer" : "", message.complete ? " complete" : "");
   }
   if (!message.missing.empty()) words += text(" missing ", join(message.missing));
-  if (!message.seats.empty()) words += " seats";
-  for (const wire::Seat& seat : message.seats) words += text(" ", seat.cluster, "=", seat.weight);
+  if (!message.seats.empty()) words += text(" seats", in_words(message.seats));
   return words + (message.last ? " last" : "");
 }
 
@@ -40,24 +45,6 @@ Run::Run(std::uint64_t seed, const Tell& tell, Sabotage sabotage)
     network_.after(chance_.pick(0, late && chance_.percent(40) ? 8000 : 200), {EventKind::kStart, i});
   }
   draw_faults();
-}
-
-void Run::draw_faults() {
-  const bool calm = chance_.percent(10);
-  crashes_left_ = calm ? 0 : chance_.pick(0, 5);
-  crash_chance_ = chance_.pick(0, 30);
-  for (std::uint64_t i = 0; i < crashes_left_; ++i) {
-    if (chance_.percent(50))
-      network_.after(chance_.pick(0, 3000), {EventKind::kCrash, chance_.pick_int(0, count() - 1)});
-  }
-  if (!parted_ || count() < 2) return;
-  for (std::uint64_t partings = chance_.pick(1, 4); partings > 0; --partings) {
-    const int one = chance_.pick_int(0, count() - 1);
-    const int other = (one + chance_.pick_int(1, count() - 1)) % count();
-    const Time at = chance_.pick(0, 3000);
-    network_.after(at, {EventKind::kPart, one, other});
-    if (chance_.percent(60)) network_.after(at + chance_.pick(1, 6000), {EventKind::kJoin, one, other});
-  }
 }
 
 SimulationOutcome Run::run() {
@@ -87,7 +74,7 @@ void Run::happens(const Event& event) {
   switch (event.kind) {
     case EventKind::kMessage:
       if (!network_.arrives(event)) return;
-      say(event.to, " hears from ", event.from, ": ", in_words(event.message));
+      if (tell_) say(event.to, " hears from ", event.from, ": ", in_words(event.message));
       if (chance_.percent(3)) inject_misfit(event.to, event.from);
       return carry_out(event.to, at.council->on_message(event.from, event.message));
     case EventKind::kUp:
@@ -256,9 +243,9 @@ void Run::send(int index, const Council::Send& send) {
 
 void Run::begin(int index, const Attempt& attempt) {
   Cluster& beginning = cluster(index);
-  std::string seats;
-  for (const wire::Seat& seat : attempt.seats) seats += text(" ", seat.cluster, "=", seat.weight);
-  say(index, " begins attempt ", attempt.attempt, " of round ", attempt.round, ":", seats);
+  if (tell_) {
+    say(index, " begins attempt ", attempt.attempt, " of round ", attempt.round, " with", in_words(attempt.seats));
+  }
   beginning.attempt = attempt.attempt;
   const bool newcomer = beginning.council->newcomer();
   if (judge_.begins(index, attempt, beginning.entered, newcomer)) start_ring(attempt);
@@ -314,55 +301,6 @@ void Run::hold(int index, const Council::Holds& holds) {
   if (!holds.last) return;
   holding.done = true;
   if (chance_.percent(30)) network_.after(chance_.pick(0, 1000), {EventKind::kLeave, index, 0, 0, holding.incarnation});
-}
-
-// -- what befalls them
-
-void Run::crash(int index) {
-  Cluster& crashing = cluster(index);
-  if (!crashing.council || crashes_left_ == 0) return;
-  --crashes_left_;
-  ++outcome_.crashes;
-  say(index, " crashes");
-  outcome_.ignored += crashing.council->ignored();
-  crashing.council.reset();
-  judge_.ends(index);
-  network_.forget(index);
-  for (int other = 0; other < count(); ++other) {
-    if (other != index && network_.connected(index, other)) network_.cut(index, other);
-  }
-  if (chance_.percent(60)) network_.after(chance_.pick(1, 3000), {EventKind::kStart, index});
-}
-
-void Run::leave(int index) {
-  say(index, " leaves");
-  cluster(index).council.reset();
-  judge_.ends(index);
-  network_.forget(index);
-  for (int other = 0; other < count(); ++other) {
-    if (other != index && network_.connected(index, other)) network_.close(index, other);
-  }
-}
-
-void Run::part(int one, int other) {
-  say(one, " and ", other, " are parted");
-  ++outcome_.partings;
-  const int what = chance_.pick_int(0, 2);
-  path(one, other).closed = what != 0;
-  path(one, other).unreached = what != 1;
-  if (what != 0 && network_.connected(one, other)) network_.cut(one, other);
-}
-
-void Run::heal(int one, int other) {
-  say(one, " and ", other, " reach each other again");
-  path(one, other) = {};
-  join(one, other);
-}
-
-void Run::join(int one, int other) {
-  if (path(one, other).closed || network_.connected(one, other)) return;
-  if (!cluster(one).council || !cluster(other).council) return;
-  network_.connect(one, other, cluster(one).incarnation, cluster(other).incarnation);
 }
 
 void Run::judge_the_end() {
