@@ -8,15 +8,6 @@ namespace ravnest::collective {
 using wire::Averaging;
 using wire::AveragingKind;
 
-namespace {
-
-bool has_seat(const Averaging& message, int cluster) {
-  return std::ranges::any_of(message.seats,
-                             [&](const wire::Seat& seat) { return std::cmp_equal(seat.cluster, cluster); });
-}
-
-}  // namespace
-
 Council::Council(int self, int clusters)
     : self_(self), clusters_(clusters), peers_(static_cast<std::size_t>(clusters)) {}
 
@@ -283,6 +274,11 @@ void Council::go_out(std::uint64_t their_round) {
 // -- how it is
 
 bool Council::is_other(int cluster) const { return cluster >= 0 && cluster < clusters_ && cluster != self_; }
+
+bool Council::has_seat(const Averaging& message, int cluster) {
+  return std::ranges::any_of(message.seats,
+                             [&](const wire::Seat& seat) { return std::cmp_equal(seat.cluster, cluster); });
+}
 
 const Averaging* Council::stand_of(int cluster) const {
   const Peer& other = peer(cluster);
