@@ -8,15 +8,6 @@ namespace ravnest::collective {
 using wire::Averaging;
 using wire::AveragingKind;
 
-namespace {
-
-bool has_seat(const Averaging& message, int cluster) {
-  return std::ranges::any_of(message.seats,
-                             [&](const wire::Seat& seat) { return std::cmp_equal(seat.cluster, cluster); });
-}
-
-}  // namespace
-
 Council::Council(int self, int clusters)
     : self_(self), clusters_(clusters), peers_(static_cast<std::size_t>(clusters)) {}
 
@@ -88,6 +79,8 @@ Council::Actions Council::on_message(int from, const Averaging& message) {
     greatest_ = std::max(greatest_, message.attempt);
     peer(from).sent_out = false;
     peer(from).stand = message;
+    // It followed when the attempt was begun, and may have changed its mind before it heard of it.
+    if (companions_.contains(from) && std::cmp_not_equal(message.chair, self_)) own_ = false;
     return settle();
   }
   bool taken = from == chair();
@@ -177,7 +170,8 @@ bool Council::give_up() {
 std::vector<const Averaging*> Council::better_groups() const {
   Rank own = rank(stand());
   for (const int companion : companions_) {
-    if (const Averaging* other = stand_of(companion)) own = std::max(own, rank(*other));
+    const Averaging* other = stand_of(companion);
+    if (other != nullptr && !is_foreign(companion)) own = std::max(own, rank(*other));
   }
   std::vector<const Averaging*> better;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
@@ -190,15 +184,14 @@ bool Council::has_left(int companion) const {
   const Averaging* other = stand_of(companion);
   if (other == nullptr) return false;
   if (other->seats.empty() && other->attempt >= attempt_) return true;
-  if (!other->seats.empty() && !has_seat(*other, self_) && other->attempt > attempt_) return true;
-  // It followed when the attempt was begun here. Only who had no companions yet changes its mind about that.
-  return open_ && own_ && std::cmp_not_equal(other->chair, self_);
+  return !other->seats.empty() && !has_seat(*other, self_) && other->attempt > attempt_;
 }
 
 bool Council::is_foreign(int cluster) const {
   const Averaging* other = stand_of(cluster);
   if (other == nullptr || other->seats.empty() || std::cmp_equal(other->chair, chair())) return false;
-  return !(companions_.contains(cluster) && has_seat(*other, self_));
+  const bool rivals = chair() == self_ && std::cmp_equal(other->chair, cluster);
+  return rivals || !companions_.contains(cluster) || !has_seat(*other, self_);
 }
 
 // Who has no companions takes the number from its chair, and as a chair from its followers. Another number than its own
@@ -281,6 +274,11 @@ void Council::go_out(std::uint64_t their_round) {
 // -- how it is
 
 bool Council::is_other(int cluster) const { return cluster >= 0 && cluster < clusters_ && cluster != self_; }
+
+bool Council::has_seat(const Averaging& message, int cluster) {
+  return std::ranges::any_of(message.seats,
+                             [&](const wire::Seat& seat) { return std::cmp_equal(seat.cluster, cluster); });
+}
 
 const Averaging* Council::stand_of(int cluster) const {
   const Peer& other = peer(cluster);

@@ -132,6 +132,7 @@ class Council {
   const wire::Averaging* stand_of(int cluster) const;  // of a peer that is up
   wire::Averaging stand() const;
   static Rank rank(const wire::Averaging& stand);
+  static bool has_seat(const wire::Averaging& message, int cluster);
   bool has_left(int companion) const;
   bool is_foreign(int cluster) const;
   std::vector<const wire::Averaging*> better_groups() const;

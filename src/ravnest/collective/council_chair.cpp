@@ -40,9 +40,15 @@ bool Council::companions_follow() {
     const Averaging* other = stand_of(companion);
     return companion != self_ && (other == nullptr || std::cmp_not_equal(other->chair, self_));
   };
+  // A chair that claims this one for its own attempt sees that there is a later one, and comes.
+  const auto comes = [&](int companion) {
+    const Averaging* other = stand_of(companion);
+    return other != nullptr && std::cmp_equal(other->chair, companion) && has_seat(*other, self_) &&
+           rank(*other) < rank(stand());
+  };
   if (patience_over_) {
     expected_.clear();
-    std::erase_if(companions_, elsewhere);
+    std::erase_if(companions_, [&](int companion) { return elsewhere(companion) && !comes(companion); });
   }
   return std::ranges::none_of(companions_, elsewhere);
 }

@@ -19,11 +19,10 @@ namespace ravnest::collective {
 // Something done wrong on purpose, to see that the judge finds it.
 enum class Sabotage : std::uint8_t {
   kNone,
-  kClaimsCompletion,   // stands say that the result is there as soon as the attempt is begun
-  kClaimsToFollow,     // stands say to everyone that it is followed
-  kCommitsUnprepared,  // a commit is taken without the result
-  kCountsItsWeight,    // of a newcomer, as that of anyone
-  kNeverCompletes,     // one cluster in five
+  kClaimsCompletion,  // stands say that the result is there as soon as the attempt is begun
+  kDoesNotWait,       // has no patience: chairs begin without those who do not follow them yet
+  kCountsNewcomers,   // stands of newcomers say that they are none
+  kLosesResults,      // one in five
 };
 
 struct SimulationOutcome {
@@ -40,6 +39,7 @@ struct SimulationOutcome {
   std::uint64_t newcomers = 0;  // that held a round
   std::uint64_t outs = 0;
   std::uint64_t partings = 0;  // of two that live both
+  std::uint64_t misfits = 0;   // messages that do not fit
   std::uint64_t ignored = 0;   // messages
 };
 

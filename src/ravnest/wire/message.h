@@ -129,8 +129,8 @@ struct Averaging {
   double weight = 0;                        // kStand
   std::vector<std::uint32_t> missing = {};  // kStand: clusters that it can't reach; kMissing: one
 
-  std::vector<Seat> seats = {};  // kGo, by cluster
-  bool last = false;             // kGo: all are finished
+  std::vector<Seat> seats = {};  // kGo, by cluster; kStand: those of the last attempt that it has not lost since
+  bool last = false;             // kGo: all are finished; kOut: there is no round left to come in at, go on alone
   bool newcomers = false;        // kGo: some seat's is one
 
   bool operator==(const Averaging&) const = default;

@@ -58,28 +58,30 @@ void Judge::completes(int cluster, std::uint64_t attempt) { rings_[attempt].part
 Model Judge::holds(int cluster, std::uint64_t attempt, const Council::Holds& holds) {
   const Ring& ring = rings_[attempt];
   Truth& truth = at(cluster);
-  const std::string what = text("cluster ", cluster, " holds round ", holds.round, " in attempt ", attempt);
+  const auto wrong = [&](const auto&... how) {
+    violated("cluster ", cluster, " holds round ", holds.round, " in attempt ", attempt, how...);
+  };
   const auto own = ring.parts.find(cluster);
   if (own == ring.parts.end() || own->second.incarnation != truth.incarnation) {
-    violated(what, ", which it did not begin");
+    wrong(", which it did not begin");
     return 0;
   }
-  if (!own->second.complete) violated(what, " without its result");
-  if (ring.attempt.round != holds.round || ring.attempt.last != holds.last) violated(what, ", which was another round");
+  if (!own->second.complete) wrong(" without its result");
+  if (ring.attempt.round != holds.round || ring.attempt.last != holds.last) wrong(", which was another round");
   for (const wire::Seat& seat : ring.attempt.seats) {
     const auto part = ring.parts.find(static_cast<int>(seat.cluster));
-    if (part == ring.parts.end() || !part->second.complete) violated(what, " before cluster ", seat.cluster, " has it");
+    if (part == ring.parts.end() || !part->second.complete) wrong(" before cluster ", seat.cluster, " has it");
     if (static_cast<int>(seat.cluster) == cluster && seat.weight > 1 && !truth.weights.insert(seat.weight).second) {
-      violated(what, " with a weight that has counted before");
+      wrong(" with a weight that has counted before");
     }
   }
   for (std::size_t other = 0; other < clusters_.size() && !parted_; ++other) {
     const auto same = clusters_[other].held.find(holds.round);
     if (clusters_[other].incarnation == 0 || same == clusters_[other].held.end()) continue;
-    if (same->second != attempt) violated(what, ", and cluster ", other, " in attempt ", same->second);
+    if (same->second != attempt) wrong(", and cluster ", other, " in attempt ", same->second);
   }
   newcomers_ += own->second.newcomer ? 1 : 0;
-  if (!truth.held.emplace(holds.round, attempt).second && !parted_) violated(what, ", and held that round before");
+  if (!truth.held.emplace(holds.round, attempt).second && !parted_) wrong(", and held that round before");
   truth.held[holds.round] = attempt;
   truth.round = holds.round;
   truth.base = attempt;

@@ -9,6 +9,12 @@ namespace {
 constexpr std::uint64_t kMostEvents = 30'000;
 constexpr Time kPatience = 4000;  // longer than anything takes to be heard of
 
+std::string in_words(const std::vector<wire::Seat>& seats) {
+  std::string words;
+  for (const wire::Seat& seat : seats) words += text(" ", seat.cluster, "=", seat.weight);
+  return words;
+}
+
 std::string in_words(const wire::Averaging& message) {
   static constexpr const char* kNames[] = {"stand", "go", "commit", "call", "out", "complete", "missing"};
   std::string words =
@@ -18,8 +24,7 @@ std::string in_words(const wire::Averaging& message) {
                   message.newcomer ? " newcomer" : "", message.complete ? " complete" : "");
   }
   if (!message.missing.empty()) words += text(" missing ", join(message.missing));
-  if (!message.seats.empty()) words += " seats";
-  for (const wire::Seat& seat : message.seats) words += text(" ", seat.cluster, "=", seat.weight);
+  if (!message.seats.empty()) words += text(" seats", in_words(message.seats));
   return words + (message.last ? " last" : "");
 }
 
@@ -40,24 +45,6 @@ Run::Run(std::uint64_t seed, const Tell& tell, Sabotage sabotage)
     network_.after(chance_.pick(0, late && chance_.percent(40) ? 8000 : 200), {EventKind::kStart, i});
   }
   draw_faults();
-}
-
-void Run::draw_faults() {
-  const bool calm = chance_.percent(10);
-  crashes_left_ = calm ? 0 : chance_.pick(0, 5);
-  crash_chance_ = chance_.pick(0, 30);
-  for (std::uint64_t i = 0; i < crashes_left_; ++i) {
-    if (chance_.percent(50))
-      network_.after(chance_.pick(0, 3000), {EventKind::kCrash, chance_.pick_int(0, count() - 1)});
-  }
-  if (!parted_ || count() < 2) return;
-  for (std::uint64_t partings = chance_.pick(1, 4); partings > 0; --partings) {
-    const int one = chance_.pick_int(0, count() - 1);
-    const int other = (one + chance_.pick_int(1, count() - 1)) % count();
-    const Time at = chance_.pick(0, 3000);
-    network_.after(at, {EventKind::kPart, one, other});
-    if (chance_.percent(60)) network_.after(at + chance_.pick(1, 6000), {EventKind::kJoin, one, other});
-  }
 }
 
 SimulationOutcome Run::run() {
@@ -87,18 +74,17 @@ void Run::happens(const Event& event) {
   switch (event.kind) {
     case EventKind::kMessage:
       if (!network_.arrives(event)) return;
-      say(event.to, " hears from ", event.from, ": ", in_words(event.message));
-      if (sabotage_ == Sabotage::kCommitsUnprepared && event.message.kind == wire::AveragingKind::kCommit) {
-        carry_out(event.to, at.council->complete(event.message.attempt));
-        if (!at.council) return;
-      }
+      if (tell_) say(event.to, " hears from ", event.from, ": ", in_words(event.message));
+      if (chance_.percent(3)) inject_misfit(event.to, event.from);
       return carry_out(event.to, at.council->on_message(event.from, event.message));
     case EventKind::kUp:
     case EventKind::kDown:
       if (!network_.arrives(event)) return;
       say(event.to, event.kind == EventKind::kUp ? " finds " : " has lost ", event.from);
       wait_again(event.to);
-      return carry_out(event.to, at.council->on_peer(event.from, event.kind == EventKind::kUp));
+      carry_out(event.to, at.council->on_peer(event.from, event.kind == EventKind::kUp));
+      if (sabotage_ != Sabotage::kDoesNotWait || !at.council) return;
+      return carry_out(event.to, at.council->begin_without_the_unseen());
     case EventKind::kStart: return start(event.to);
     case EventKind::kCrash:
       if (crashes_left_ > 0) crash(event.to);
@@ -126,6 +112,35 @@ void Run::happens(const Event& event) {
       return carry_out(event.to, at.council->begin_without_the_unseen());
     case EventKind::kPart: return part(event.to, event.from);
     case EventKind::kJoin: return heal(event.to, event.from);
+  }
+}
+
+// A commit that comes too early, or from someone who is not the chair, and an attempt that is over.
+void Run::inject_misfit(int index, int from) {
+  Cluster& hearing = cluster(index);
+  wire::Averaging misfit;
+  misfit.round = hearing.council->round();
+  misfit.attempt = hearing.attempt;
+  const bool complete = hearing.attempt != 0 && judge_.ring(hearing.attempt).parts[index].complete;
+  const bool from_chair = from == hearing.council->chair();
+  switch (chance_.pick_int(0, 2)) {
+    case 0:
+      if (hearing.attempt == 0 || (complete && from_chair)) return;
+      misfit.kind = wire::AveragingKind::kCommit;
+      break;
+    case 1:
+      misfit.kind = wire::AveragingKind::kGo;
+      misfit.seats = {{static_cast<std::uint32_t>(index), 1.0}};
+      break;
+    default:
+      if (from_chair) return;
+      misfit.kind = wire::AveragingKind::kOut;
+  }
+  ++outcome_.misfits;
+  const std::uint64_t ignored = hearing.council->ignored();
+  const Council::Actions actions = hearing.council->on_message(from, misfit);
+  if (!actions.empty() || hearing.council->ignored() != ignored + 1) {
+    judge_.violated("cluster ", index, " takes a message of cluster ", from, " that does not fit: ", in_words(misfit));
   }
 }
 
@@ -216,8 +231,10 @@ void Run::send(int index, const Council::Send& send) {
   wire::Averaging message = send.message;
   if (message.kind == wire::AveragingKind::kStand) {
     if (sabotage_ == Sabotage::kClaimsCompletion && !message.seats.empty()) message.complete = true;
-    if (sabotage_ == Sabotage::kClaimsToFollow) message.chair = static_cast<std::uint32_t>(send.to);
-    if (sabotage_ == Sabotage::kCountsItsWeight) message.newcomer = false, message.weight = 77.5;
+    if (sabotage_ == Sabotage::kCountsNewcomers && message.newcomer) {
+      message.newcomer = false;
+      message.weight = 0.5;
+    }
   }
   ++outcome_.messages;
   mix(static_cast<std::uint64_t>(send.to) * 8 + static_cast<std::uint64_t>(message.kind) + message.attempt * 64);
@@ -226,9 +243,9 @@ void Run::send(int index, const Council::Send& send) {
 
 void Run::begin(int index, const Attempt& attempt) {
   Cluster& beginning = cluster(index);
-  std::string seats;
-  for (const wire::Seat& seat : attempt.seats) seats += text(" ", seat.cluster, "=", seat.weight);
-  say(index, " begins attempt ", attempt.attempt, " of round ", attempt.round, ":", seats);
+  if (tell_) {
+    say(index, " begins attempt ", attempt.attempt, " of round ", attempt.round, " with", in_words(attempt.seats));
+  }
   beginning.attempt = attempt.attempt;
   const bool newcomer = beginning.council->newcomer();
   if (judge_.begins(index, attempt, beginning.entered, newcomer)) start_ring(attempt);
@@ -254,7 +271,7 @@ void Run::start_ring(const Attempt& attempt) {
   for (const wire::Seat& seat : attempt.seats) {
     const int to = static_cast<int>(seat.cluster);
     if (broken && chance_.percent(70)) continue;
-    if (sabotage_ == Sabotage::kNeverCompletes && chance_.percent(20)) continue;
+    if (sabotage_ == Sabotage::kLosesResults && chance_.percent(20)) continue;
     network_.after(chance_.pick(1, 200), {EventKind::kResult, to, 0, attempt.attempt, cluster(to).incarnation});
   }
 }
@@ -284,55 +301,6 @@ void Run::hold(int index, const Council::Holds& holds) {
   if (!holds.last) return;
   holding.done = true;
   if (chance_.percent(30)) network_.after(chance_.pick(0, 1000), {EventKind::kLeave, index, 0, 0, holding.incarnation});
-}
-
-// -- what befalls them
-
-void Run::crash(int index) {
-  Cluster& crashing = cluster(index);
-  if (!crashing.council || crashes_left_ == 0) return;
-  --crashes_left_;
-  ++outcome_.crashes;
-  say(index, " crashes");
-  outcome_.ignored += crashing.council->ignored();
-  crashing.council.reset();
-  judge_.ends(index);
-  network_.forget(index);
-  for (int other = 0; other < count(); ++other) {
-    if (other != index && network_.connected(index, other)) network_.cut(index, other);
-  }
-  if (chance_.percent(60)) network_.after(chance_.pick(1, 3000), {EventKind::kStart, index});
-}
-
-void Run::leave(int index) {
-  say(index, " leaves");
-  cluster(index).council.reset();
-  judge_.ends(index);
-  network_.forget(index);
-  for (int other = 0; other < count(); ++other) {
-    if (other != index && network_.connected(index, other)) network_.close(index, other);
-  }
-}
-
-void Run::part(int one, int other) {
-  say(one, " and ", other, " are parted");
-  ++outcome_.partings;
-  const int what = chance_.pick_int(0, 2);
-  path(one, other).closed = what != 0;
-  path(one, other).unreached = what != 1;
-  if (what != 0 && network_.connected(one, other)) network_.cut(one, other);
-}
-
-void Run::heal(int one, int other) {
-  say(one, " and ", other, " reach each other again");
-  path(one, other) = {};
-  join(one, other);
-}
-
-void Run::join(int one, int other) {
-  if (path(one, other).closed || network_.connected(one, other)) return;
-  if (!cluster(one).council || !cluster(other).council) return;
-  network_.connect(one, other, cluster(one).incarnation, cluster(other).incarnation);
 }
 
 void Run::judge_the_end() {

@@ -44,6 +44,7 @@ class Run {
 
   void draw_faults();
   void happens(const Event& event);
+  void inject_misfit(int index, int from);
   // The owner of a council.
   void start(int index);
   void train(int index, Time longest);
