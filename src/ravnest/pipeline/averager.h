@@ -52,7 +52,7 @@ struct AveragerStatistics {
 
 class Averager final : public Averaging {
  public:
-  // The endpoint outlives it. Others' stages must not be lost to it before they are to the driver: it is ended first.
+  // The endpoint outlives it, and nobody else takes what comes on its averaging channel.
   Averager(AveragerOptions options, transport::Endpoint& endpoint);
   ~Averager() override;
 
