@@ -154,9 +154,10 @@ class Council {
   // Of the chair (council_chair.cpp).
   bool decide();
   bool may_lead() const;
-  bool companions_follow();
+  bool follows(int companion) const;
+  bool go_on_without_the_others();
   bool commit_if_complete();
-  void part_from_missing();
+  bool part_from_missing();
   int who_goes(int by, int named) const;
   bool names_missing(int cluster, int other) const;
   bool bring_to_one_round(const std::vector<int>& followers);
