@@ -9,7 +9,7 @@ using wire::Averaging;
 using wire::AveragingKind;
 
 Council::Council(int self, int clusters)
-    : self_(self), clusters_(clusters), peers_(static_cast<std::size_t>(clusters)) {}
+    : self_(self), clusters_(clusters), joining_(self), peers_(static_cast<std::size_t>(clusters)) {}
 
 // -- what the owner says
 
@@ -219,6 +219,7 @@ bool Council::adopt_round() {
 }
 
 void Council::tell() {
+  joining_ = companions_.empty() ? chair() : self_;
   const Averaging now = stand();
   const bool changed = now != told_;
   told_ = now;
@@ -268,6 +269,7 @@ void Council::go_out(std::uint64_t their_round) {
   barred_.clear();
   companions_.clear();
   expected_.clear();
+  joining_ = self_;
   actions_.emplace_back(Out{});
 }
 
@@ -315,6 +317,8 @@ int Council::chair() const {
     const int author = static_cast<int>(attempt_ % static_cast<std::uint64_t>(clusters_));
     return companions_.contains(author) ? author : *companions_.begin();
   }
+  // Who changed at every turn to the better of two groups would hold up both.
+  if (joining_ != self_ && leads(joining_) && !stand_of(joining_)->seats.empty()) return joining_;
   const Averaging* best = nullptr;
   bool groups = false;
   int lowest = self_;

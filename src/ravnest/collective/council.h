@@ -168,6 +168,7 @@ class Council {
 
   int self_;
   int clusters_;
+  int joining_;  // without companions: the chair that it follows
   std::vector<Peer> peers_;
   std::uint64_t round_ = 1;
   bool entered_ = false;
