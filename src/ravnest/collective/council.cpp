@@ -61,11 +61,12 @@ Council::Actions Council::on_peer(int cluster, bool up) {
   peer(cluster).seen = seen;
   peer(cluster).up = up;
   barred_.erase(cluster);
-  if (up) {
-    if (expected_.erase(cluster) > 0) companions_.insert(cluster);
-  } else {
-    patience_over_ = false;
+  patience_over_ = false;
+  ++changes_;
+  if (!up) {
     companions_.erase(cluster);
+  } else if (expected_.erase(cluster) > 0) {
+    companions_.insert(cluster);
   }
   return settle();
 }
@@ -78,6 +79,11 @@ Council::Actions Council::on_message(int from, const Averaging& message) {
   if (message.kind == AveragingKind::kStand) {
     greatest_ = std::max(greatest_, message.attempt);
     peer(from).sent_out = false;
+    const Averaging* before = stand_of(from);
+    if (before == nullptr || before->chair != message.chair || before->seats != message.seats) {
+      patience_over_ = false;
+      ++changes_;
+    }
     peer(from).stand = message;
     // It followed when the attempt was begun, and may have changed its mind before it heard of it.
     if (companions_.contains(from) && std::cmp_not_equal(message.chair, self_)) own_ = false;
