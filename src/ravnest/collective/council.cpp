@@ -9,7 +9,7 @@ using wire::Averaging;
 using wire::AveragingKind;
 
 Council::Council(int self, int clusters)
-    : self_(self), clusters_(clusters), peers_(static_cast<std::size_t>(clusters)) {}
+    : self_(self), clusters_(clusters), joining_(self), peers_(static_cast<std::size_t>(clusters)) {}
 
 // -- what the owner says
 
@@ -61,11 +61,12 @@ Council::Actions Council::on_peer(int cluster, bool up) {
   peer(cluster).seen = seen;
   peer(cluster).up = up;
   barred_.erase(cluster);
-  if (up) {
-    if (expected_.erase(cluster) > 0) companions_.insert(cluster);
-  } else {
-    patience_over_ = false;
+  patience_over_ = false;
+  ++changes_;
+  if (!up) {
     companions_.erase(cluster);
+  } else if (expected_.erase(cluster) > 0) {
+    companions_.insert(cluster);
   }
   return settle();
 }
@@ -78,6 +79,11 @@ Council::Actions Council::on_message(int from, const Averaging& message) {
   if (message.kind == AveragingKind::kStand) {
     greatest_ = std::max(greatest_, message.attempt);
     peer(from).sent_out = false;
+    const Averaging* before = stand_of(from);
+    if (before == nullptr || before->chair != message.chair || before->seats != message.seats) {
+      patience_over_ = false;
+      ++changes_;
+    }
     peer(from).stand = message;
     // It followed when the attempt was begun, and may have changed its mind before it heard of it.
     if (companions_.contains(from) && std::cmp_not_equal(message.chair, self_)) own_ = false;
@@ -219,6 +225,7 @@ bool Council::adopt_round() {
 }
 
 void Council::tell() {
+  joining_ = companions_.empty() ? chair() : self_;
   const Averaging now = stand();
   const bool changed = now != told_;
   told_ = now;
@@ -268,6 +275,7 @@ void Council::go_out(std::uint64_t their_round) {
   barred_.clear();
   companions_.clear();
   expected_.clear();
+  joining_ = self_;
   actions_.emplace_back(Out{});
 }
 
@@ -315,6 +323,8 @@ int Council::chair() const {
     const int author = static_cast<int>(attempt_ % static_cast<std::uint64_t>(clusters_));
     return companions_.contains(author) ? author : *companions_.begin();
   }
+  // Who changed at every turn to the better of two groups would hold up both.
+  if (joining_ != self_ && leads(joining_) && !stand_of(joining_)->seats.empty()) return joining_;
   const Averaging* best = nullptr;
   bool groups = false;
   int lowest = self_;

@@ -85,8 +85,9 @@ class Council {
   Actions complete(std::uint64_t attempt);
   // A stage can't reach the one of that cluster, which it needs for the present attempt.
   Actions missing(int cluster);
-  // Before the first attempt all clusters are waited for, until this is said. To be said again whenever nothing has
-  // happened for that long after a loss: then those are given up that live, but follow someone who can't be reached.
+  // Before the first attempt all clusters are waited for, until this is said. To be said whenever `changes` has been
+  // the same for as long as one is willing to wait (much longer than a loss may take to be noticed everywhere): then
+  // those are given up, too, that live, but follow someone who can't be reached from here.
   Actions begin_without_the_unseen();
 
   // -- what comes from the network
@@ -109,6 +110,8 @@ class Council {
   std::vector<int> members() const;
   // Those of them that are not ready for the next round.
   std::vector<int> waiting_for() const;
+  // Grows when a peer comes or goes, and when one follows another chair or has other companions.
+  std::uint64_t changes() const { return changes_; }
   std::uint64_t ignored() const { return ignored_; }  // messages
 
  private:
@@ -154,9 +157,10 @@ class Council {
   // Of the chair (council_chair.cpp).
   bool decide();
   bool may_lead() const;
-  bool companions_follow();
+  bool follows(int companion) const;
+  bool go_on_without_the_others();
   bool commit_if_complete();
-  void part_from_missing();
+  bool part_from_missing();
   int who_goes(int by, int named) const;
   bool names_missing(int cluster, int other) const;
   bool bring_to_one_round(const std::vector<int>& followers);
@@ -167,6 +171,7 @@ class Council {
 
   int self_;
   int clusters_;
+  int joining_;  // without companions: the chair that it follows
   std::vector<Peer> peers_;
   std::uint64_t round_ = 1;
   bool entered_ = false;
@@ -187,10 +192,11 @@ class Council {
   std::set<int> expected_;    // seats of the last attempt that were not up yet when it began
   std::set<int> barred_;      // until a round has held or none is needed: others can't reach them
   bool unseen_given_up_ = false;
-  bool patience_over_ = false;
+  bool patience_over_ = false;  // until something changes
 
   wire::Averaging told_;
   Actions actions_;
+  std::uint64_t changes_ = 0;
   std::uint64_t ignored_ = 0;
 };
 

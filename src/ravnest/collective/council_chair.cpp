@@ -10,9 +10,11 @@ using wire::Averaging;
 using wire::AveragingKind;
 
 bool Council::decide() {
-  if (chair() != self_ || !may_lead() || !companions_follow()) return false;
+  if (chair() != self_) return false;
+  if (patience_over_ && go_on_without_the_others()) return true;
+  if (!may_lead() || !std::ranges::all_of(companions_, [&](int companion) { return follows(companion); })) return false;
   if (open_ && own_) {
-    part_from_missing();
+    if (part_from_missing()) return true;
     own_ = std::ranges::all_of(open_->seats, [&](const wire::Seat& seat) { return is_companion(seat); });
     if (own_) return commit_if_complete();
   }
@@ -20,10 +22,26 @@ bool Council::decide() {
   return bring_to_one_round(all) || begin_if_ready(all);
 }
 
+bool Council::follows(int companion) const {
+  const Averaging* other = stand_of(companion);
+  return companion == self_ || (other != nullptr && std::cmp_equal(other->chair, self_));
+}
+
+// But not without a chair that claims this one for its own attempt: it sees that there is a later one, and comes.
+bool Council::go_on_without_the_others() {
+  expected_.clear();
+  const auto comes = [&](int companion) {
+    const Averaging* other = stand_of(companion);
+    return other != nullptr && std::cmp_equal(other->chair, companion) && has_seat(*other, self_) &&
+           rank(*other) < rank(stand());
+  };
+  return std::erase_if(companions_, [&](int companion) { return !follows(companion) && !comes(companion); }) > 0;
+}
+
 // Where there are others whom it can't follow now it may be able to soon; and without companions of its own it may know
 // less than they do.
 bool Council::may_lead() const {
-  if (!expected_.empty() && !patience_over_) return false;
+  if (!expected_.empty()) return false;
   if (!companions_.empty()) return patience_over_ || better_groups().empty();
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     if (!is_other(cluster)) continue;
@@ -33,24 +51,6 @@ bool Council::may_lead() const {
     if (other == nullptr || (std::cmp_not_equal(other->chair, self_) && !patience_over_)) return false;
   }
   return true;
-}
-
-bool Council::companions_follow() {
-  const auto elsewhere = [&](int companion) {
-    const Averaging* other = stand_of(companion);
-    return companion != self_ && (other == nullptr || std::cmp_not_equal(other->chair, self_));
-  };
-  // A chair that claims this one for its own attempt sees that there is a later one, and comes.
-  const auto comes = [&](int companion) {
-    const Averaging* other = stand_of(companion);
-    return other != nullptr && std::cmp_equal(other->chair, companion) && has_seat(*other, self_) &&
-           rank(*other) < rank(stand());
-  };
-  if (patience_over_) {
-    expected_.clear();
-    std::erase_if(companions_, [&](int companion) { return elsewhere(companion) && !comes(companion); });
-  }
-  return std::ranges::none_of(companions_, elsewhere);
 }
 
 bool Council::commit_if_complete() {
@@ -87,7 +87,8 @@ int Council::who_goes(int by, int named) const {
 
 // Of two of which one does not reach the other one has to go, and is barred until the round has held. Where those who
 // stay need no round any more it goes on alone.
-void Council::part_from_missing() {
+bool Council::part_from_missing() {
+  const std::size_t before = companions_.size();
   for (const wire::Seat& seat : open_->seats) {
     for (const wire::Seat& named : open_->seats) {
       const int by = static_cast<int>(seat.cluster);
@@ -106,21 +107,24 @@ void Council::part_from_missing() {
       actions_.emplace_back(Send{goes, out});
     }
   }
+  return companions_.size() < before;
 }
 
 // Nothing is begun before all are at the same round. Those that are behind and have its result, or no companions, come
-// by themselves.
+// by themselves. Others are out, and so is who has companions and is not one of this chair's: it may have held other
+// rounds under the same numbers.
 bool Council::bring_to_one_round(const std::vector<int>& followers) {
+  if (companions_.empty()) return false;
   for (const int cluster : followers) {
-    if (cluster == self_) continue;
+    if (cluster == self_ || stand_of(cluster)->seats.empty()) continue;
     const Averaging& other = *stand_of(cluster);
-    if (other.seats.empty() || other.round == round_) continue;
-    if (other.round > round_ && !companions_.empty()) {
+    const bool stranger = !companions_.contains(cluster) && !other.newcomer && std::max(round_, other.round) > 1;
+    if (!stranger && other.round > round_) {
       go_out(other.round);
       return true;
     }
-    const bool comes = other.complete && other.attempt == attempt_;
-    if (other.round > round_ || comes || peer(cluster).sent_out) continue;
+    const bool comes = other.round == round_ || (other.complete && other.attempt == attempt_);
+    if ((comes && !stranger) || peer(cluster).sent_out) continue;
     Averaging out;
     out.kind = AveragingKind::kOut;
     out.round = round_;
@@ -140,7 +144,7 @@ bool Council::begin_if_ready(const std::vector<int>& followers) {
   bool newcomer_ready = false;
   for (const int cluster : followers) {
     const Averaging& one = cluster == self_ ? own : *stand_of(cluster);
-    if (one.round != round_) return false;
+    if (one.round != round_ || peer(cluster).sent_out) return false;
     if (barred_.contains(cluster)) continue;
     const bool ready = one.entered || one.finished;
     all_ready = all_ready && (ready || one.newcomer);

@@ -81,7 +81,6 @@ void Run::happens(const Event& event) {
     case EventKind::kDown:
       if (!network_.arrives(event)) return;
       say(event.to, event.kind == EventKind::kUp ? " finds " : " has lost ", event.from);
-      wait_again(event.to);
       carry_out(event.to, at.council->on_peer(event.from, event.kind == EventKind::kUp));
       if (sabotage_ != Sabotage::kDoesNotWait || !at.council) return;
       return carry_out(event.to, at.council->begin_without_the_unseen());
@@ -167,6 +166,7 @@ void Run::start(int index) {
 
 void Run::wait_again(int index) {
   Cluster& waiting = cluster(index);
+  waiting.changes = waiting.council->changes();
   network_.after(kPatience, {EventKind::kPatience, index, 0, ++waiting.patience, waiting.incarnation});
 }
 
@@ -221,6 +221,7 @@ void Run::carry_out(int index, Council::Actions actions) {
       if (!acting.council->finished()) train(index, 20);
     }
   }
+  if (acting.council->changes() != acting.changes) wait_again(index);
   if (acting.council->called() && !acting.hastened && !acting.council->entered()) {
     acting.hastened = true;
     train(index, 10);

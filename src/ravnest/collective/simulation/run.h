@@ -31,6 +31,7 @@ class Run {
     bool done = false;           // held the last round
     bool hastened = false;       // by a call
     std::uint64_t trains = 0;    // the kTrained that counts
+    std::uint64_t changes = 0;   // of the council, when it last began to wait
     std::uint64_t patience = 0;  // the kPatience that counts
     Model model = 0;
     Model entered = 0;
