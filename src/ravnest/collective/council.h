@@ -42,7 +42,7 @@ namespace ravnest::collective {
 // A round is tried with these clusters; it holds when all of them have the result.
 struct Attempt {
   std::uint64_t round = 0;
-  std::uint64_t attempt = 0;      // grows; unique within a run
+  std::uint64_t attempt = 0;      // grows at every cluster
   std::vector<wire::Seat> seats;  // by cluster
   bool last = false;              // all seats train no more
   bool newcomers = false;         // some seat's weights are not those of the others
