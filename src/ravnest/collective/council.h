@@ -6,24 +6,20 @@
 // How it works:
 // - Every root tells every other how it stands, whole, whenever that changes (wire::Averaging, kStand). So whoever has
 //   to decide knows all that there is to know, and there is nothing incremental to lose.
-// - The *companions* of a root are the seats of the last attempt that it was told of, less those that it has lost
-// since,
-//   once and for good. It follows one of them as its *chair*: the one that began the attempt, and where that is lost
-//   the lowest. A root without companions (it has just started, or is out) follows the chair of a group that it sees;
-//   where there is none, the lowest cluster of all that are up.
+// - The *companions* of a root are the seats of the last attempt that it was told of, less those that it has lost. Who
+//   was lost once is not one again before the next attempt. A root follows one of them as its *chair*: the one that
+//   began the attempt, and where that is lost the lowest. Without companions (it has just started, or is out) it
+//   follows the chair of a group that it sees; where there is none, the lowest cluster of all that are up.
 // - The chair decides, and only while all its companions follow it: then they have given up every chair before it, and
 //   none of them holds something that it does not know of. When all are ready it begins an attempt; when all seats have
 //   the result it commits. Where a seat is lost it begins another with the others.
 // - A commit is known by the stand of anyone who has it: who has the attempt's result and sees that another went on
-// from
-//   there goes on as well. So a round holds on all seats that live, or on none, whoever crashes when.
-// - The numbers of attempts of cluster c are those that leave the remainder c when divided by the number of clusters:
-// no
-//   two attempts have the same one, whatever the network does.
-// - Where two do not reach each other that live both, a cluster may see others go on without it. It then gives up
-// those,
-//   and goes on with whom it has left, if only itself. Where two groups meet, the members of the smaller one are out:
-//   they come in as newcomers, whose weights do not count until a round has held.
+//   from there goes on as well. So a round holds on all seats that live, or on none, whoever crashes when.
+// - The attempts of cluster c have the numbers that leave the remainder c when divided by the number of clusters, so
+//   two chairs never use the same one. One that has come back may, where it reaches nobody who remembers.
+// - Where two that live do not reach each other, a cluster may see others go on without it. It then gives those up and
+//   goes on with whom it has left, if only itself. Where two groups meet, the members of the smaller one are out: they
+//   come in as newcomers, whose weights do not count until a round has held.
 //
 // Not thread-safe; one owner. What comes is checked: a message that does not fit changes nothing and is counted.
 #pragma once
@@ -42,7 +38,7 @@ namespace ravnest::collective {
 // A round is tried with these clusters; it holds when all of them have the result.
 struct Attempt {
   std::uint64_t round = 0;
-  std::uint64_t attempt = 0;      // grows; unique within a run
+  std::uint64_t attempt = 0;      // grows at every cluster
   std::vector<wire::Seat> seats;  // by cluster
   bool last = false;              // all seats train no more
   bool newcomers = false;         // some seat's weights are not those of the others

@@ -44,6 +44,33 @@ TEST(CouncilLosses, ANewChairWaitsUntilAllFollowIt) {
   EXPECT_GT(clusters.begun[1].attempt, first);
 }
 
+// It may hold what this one does not know of.
+TEST(CouncilLosses, ANewChairWaitsForASeatThatItHasNotSeenYet) {
+  Clusters clusters(3, false);
+  clusters.connect(0, 1);
+  clusters.connect(0, 2);
+  for (int i = 0; i < 3; ++i) clusters.enter(i);
+  EXPECT_THAT(clusters.seats(1), ElementsAre(0, 1, 2));
+  clusters.crash(0);
+  EXPECT_THAT(clusters.seats(1), ElementsAre(0, 1, 2));
+  clusters.connect(1, 2);
+  EXPECT_THAT(clusters.seats(1), ElementsAre(1, 2));
+  EXPECT_EQ(clusters.begun[1], clusters.begun[2]);
+}
+
+TEST(CouncilLosses, PatienceEndsWhenSomethingChanges) {
+  Clusters clusters(3);
+  for (int i = 0; i < 3; ++i) clusters.enter(i);
+  const std::uint64_t first = clusters.begun[1].attempt;
+  const std::uint64_t changes = clusters[1].changes();
+  clusters.act(1, clusters[1].begin_without_the_unseen());
+  clusters.lose(1, 0);
+  EXPECT_GT(clusters[1].changes(), changes);
+  EXPECT_EQ(clusters.begun[1].attempt, first);
+  clusters.act(1, clusters[1].begin_without_the_unseen());
+  EXPECT_THAT(clusters.seats(1), ElementsAre(1));
+}
+
 TEST(CouncilLosses, ACommitThatReachedOneReachesAll) {
   Clusters clusters(3);
   for (int i = 0; i < 3; ++i) clusters.enter(i);
