@@ -77,10 +77,10 @@ std::function<void(std::uint64_t)> counter_of(const std::optional<py::function>&
 void equip(PyNode& own, const std::optional<py::function>& criterion, const py::object& optimizer,
            const std::string& schedule, int window, std::uint64_t seed, const std::string& codec, bool recompute,
            std::uint64_t update_frequency, std::uint32_t microbatches, std::uint64_t reduce_factor,
-           const std::string& average, const std::optional<std::pair<double, double>>& nesterov, double clip_value,
-           double clip_norm, const std::optional<py::function>& on_epochs, const std::optional<py::function>& on_update,
-           const std::string& loss_file, const std::string& accuracy_file, bool shows_progress,
-           const std::map<std::string, std::string>& settings) {
+           const std::string& average, const std::optional<std::pair<double, double>>& nesterov, bool average_optim,
+           double clip_value, double clip_norm, const std::optional<py::function>& on_epochs,
+           const std::optional<py::function>& on_update, const std::string& loss_file, const std::string& accuracy_file,
+           bool shows_progress, const std::map<std::string, std::string>& settings) {
   train::Equipment equipment;
   if (criterion) equipment.criterion = criterion_of(*criterion);
   if (py::isinstance<py::function>(optimizer)) {
@@ -101,6 +101,10 @@ void equip(PyNode& own, const std::optional<py::function>& criterion, const py::
   equipment.reduce_factor = reduce_factor;
   equipment.average = accepted(pipeline::parse_average_mode(average));
   if (nesterov) equipment.outer = {true, nesterov->first, nesterov->second};
+  equipment.average_optimizer = average_optim;
+  if (average_optim && own.optimizer != nullptr && own.optimizer->kept().empty())
+    throw py::value_error(
+        "average_optim=True is for optimizers of torch.optim: of others it is not known what they keep");
   equipment.clip_value = clip_value;
   equipment.clip_norm = clip_norm;
   equipment.on_epochs = counter_of(on_epochs);

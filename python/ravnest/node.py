@@ -127,10 +127,6 @@ class Node:
         self.node_type, self.stage, self.stages = self._core.role, self._core.stage, self._core.stages
         self.is_root, self.is_leaf = self.stage == 0, self.stage == self.stages - 1
         self.cluster_id, self._clusters = self._core.cluster, self._core.clusters
-        if self.average_optim and self._clusters > 1:
-            raise ValueError(
-                "average_optim is not offered yet: clusters average their weights, and each keeps its own state"
-            )
         self._calls = {train: Call(self._core, train) for train in (True, False)}
         self._optimizer = StageOptimizer(self._core, optimizer, options)
         self.lr_scheduler = None
@@ -313,6 +309,7 @@ class Node:
             self.reduce_factor or 0,
             self.average,
             self.outer,
+            self.average_optim and self._clusters > 1,
             self.clip_value or 0.0,
             self.clip_norm or 0.0,
             step_by if by_epoch else None,

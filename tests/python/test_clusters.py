@@ -53,7 +53,8 @@ def script(epochs=2, samples=lambda cluster: 60, **options):
                 node=node, train_loader=train, val_loader=validation(), epochs=epochs, save=True, shard=False
             )
             trainer.train()
-            return trainer.evaluate()
+            state = node.optimizer.state_dict()["state"]
+            return {"accuracy": trainer.evaluate(), "place": (node.cluster_id, node.stage), "state": state}
 
     return play
 
@@ -114,10 +115,11 @@ def test_clusters_that_drain_are_one_process_that_accumulates(tmp_path, nodes, s
 def test_clusters_that_train_on_while_they_average_end_alike(tmp_path):
     run = clusters(tmp_path, 4, [2, 2])
     rates = {"lr": LR, "momentum": 0.9}
-    accuracies = run.run(script(epochs=40, average="overlap", schedule="async", optimizer_params=rates))
-    assert len(set(accuracies.values())) == 1
+    results = run.run(script(epochs=40, average="overlap", schedule="async", optimizer_params=rates))
+    accuracies = {result["accuracy"] for result in results.values()}
+    assert len(accuracies) == 1
     make_net().load_state_dict(assert_all_alike(tmp_path, 2), strict=True)
-    assert accuracies["node_0"] > 60
+    assert accuracies.pop() > 60
 
 
 def test_a_round_per_epoch_by_default(tmp_path):
@@ -146,6 +148,34 @@ def test_differences_from_the_last_round(tmp_path, options):
     run = clusters(tmp_path, 4, [2, 2])
     run.run(script(epochs=4, average="overlap", reduce_factor=2, **options))
     assert_all_alike(tmp_path, 2)
+
+
+@pytest.mark.parametrize("average", ["drain", "overlap"])
+def test_what_the_optimizer_keeps_is_averaged_too(tmp_path, average):
+    run = clusters(tmp_path, 4, [2, 2])
+    options = {"optimizer": torch.optim.Adam, "optimizer_params": {"lr": 0.01}, "average": average}
+    results = run.run(script(average_optim=True, **options))
+    states = {result["place"]: result["state"] for result in results.values()}
+    for stage in range(2):
+        for index, kept in states[0, stage].items():
+            assert kept["exp_avg"].abs().sum() > 0
+            assert all(torch.equal(tensor, states[1, stage][index][name]) for name, tensor in kept.items())
+
+
+def test_without_it_each_cluster_keeps_its_own(tmp_path):
+    run = clusters(tmp_path, 4, [2, 2])
+    results = run.run(script(optimizer=torch.optim.Adam, optimizer_params={"lr": 0.01}))
+    states = {result["place"]: result["state"] for result in results.values()}
+    assert not torch.equal(states[0, 0][0]["exp_avg"], states[1, 0][0]["exp_avg"])
+
+
+def test_what_an_optimizer_of_ones_own_keeps_is_not_known(tmp_path):
+    class Own(torch.optim.SGD):
+        pass
+
+    run = clusters(tmp_path, 4, [2, 2])
+    _, errors = run.run_to_the_end(script(optimizer=Own, average_optim=True))
+    assert all("average_optim=True is for optimizers of torch.optim" in str(error) for error in errors.values())
 
 
 def test_the_outer_optimizers_name_is_checked(tmp_path):

@@ -68,6 +68,12 @@ void NativeOptimizer::check(std::size_t index, const at::Tensor& parameter, cons
               gradient.scalar_type(), ", the parameter ", parameter.sizes(), " and ", parameter.scalar_type());
 }
 
+std::vector<KeptName> NativeOptimizer::kept() const {
+  std::vector<KeptName> names;
+  for (const Kept& each : rule_.kept) names.push_back({std::string(each.name), each.counter});
+  return names;
+}
+
 OptimizerState NativeOptimizer::state() const {
   OptimizerState state{groups_, std::vector<NamedTensors>(memory_.size())};
   for (std::size_t index = 0; index < memory_.size(); ++index) {

@@ -34,6 +34,12 @@ struct OptimizerState {
   std::vector<NamedTensors> tensors;  // by parameter; empty for one that was never updated
 };
 
+// Something that an optimizer may keep for a parameter: of its sizes, or one number.
+struct KeptName {
+  std::string name;
+  bool counter = false;
+};
+
 // Called by one thread at a time. What goes wrong within torch, or in an optimizer that was given from outside, passes
 // through as an exception; then some parameters may have been updated and others not.
 class Optimizer {
@@ -52,6 +58,8 @@ class Optimizer {
   virtual std::span<Group> groups() = 0;
   virtual std::span<const Group> groups() const = 0;
 
+  // All that it may keep for each parameter; none where that is not known, as of an optimizer from outside.
+  virtual std::vector<KeptName> kept() const = 0;
   // The tensors are the optimizer's own: write or copy them before the next step.
   virtual OptimizerState state() const = 0;
   // Takes copies, with the parameters' device and dtype. kInvalid, and nothing is changed, where the state is that of

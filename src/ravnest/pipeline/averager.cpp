@@ -183,7 +183,6 @@ void Averager::handle(const std::string& peer, const transport::PeerChange& chan
   const bool was_gone = up ? gone_.erase(peer) > 0 : !gone_.insert(peer).second;
   const auto cluster = cluster_of_root(peer);
   if (council_ && cluster && *cluster != options_.cluster) {
-    quiet_since_ = clock_.now();
     if (change.state == PeerState::kLost)
       options_.log.warning("cluster ", *cluster, " (", peer, ") is lost, the others go on: ", change.reason);
     if (change.state == PeerState::kLeft && !over()) options_.log.info("cluster ", *cluster, " (", peer, ") has left");
@@ -211,10 +210,8 @@ void Averager::handle(const std::string& peer, const wire::Averaging& message) {
       case AveragingKind::kOut: return;
     }
   }
-  if (const auto cluster = cluster_of_root(peer); council_ && cluster) {
-    quiet_since_ = clock_.now();
+  if (const auto cluster = cluster_of_root(peer); council_ && cluster)
     carry_out(council_->on_message(*cluster, message));
-  }
 }
 
 // In the order in which the council says them, also where carrying one out makes it say more.
@@ -272,8 +269,9 @@ void Averager::tell_stages(const wire::Averaging& message) {
 
 // Those who were never seen, or do not answer though they live, do not hold up the others for ever.
 void Averager::lose_patience() {
-  if (!council_ || attempt_ || clock_.now() - quiet_since_ < options_.patience) return;
-  if (!council_->entered() && !council_->finished()) return;
+  if (!council_) return;
+  if (std::exchange(changes_, council_->changes()) != council_->changes()) quiet_since_ = clock_.now();
+  if (clock_.now() - quiet_since_ < options_.patience || !(council_->entered() || council_->finished())) return;
   quiet_since_ = clock_.now();
   carry_out(council_->begin_without_the_unseen());
 }

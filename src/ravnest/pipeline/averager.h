@@ -112,9 +112,10 @@ class Averager final : public Averaging {
   std::optional<collective::Council> council_;  // of the root
   std::deque<collective::Council::Action> actions_;
   bool carrying_out_ = false;
-  double weight_ = 0;       // root: of the last entered
-  std::set<int> complete_;  // root: stages, in the present attempt
-  TimePoint quiet_since_;   // root: nothing has come of the council
+  double weight_ = 0;          // root: of the last entered
+  std::set<int> complete_;     // root: stages, in the present attempt
+  TimePoint quiet_since_;      // root: nothing has changed in the council, and no chunk has come
+  std::uint64_t changes_ = 0;  // root: of the council, when it was last looked at
   std::optional<StageValues> given_;
   std::optional<collective::Attempt> attempt_;  // the last begun, until it holds
   std::optional<StageExchange> exchange_;       // of that attempt, once the stage has given

@@ -12,8 +12,8 @@ using transport::Priority;
 using wire::AveragingKind;
 
 // What a strand's vectors are called on the wire: its number and one of these.
-enum class Vector : std::uint32_t { kParameters = 0, kStatistics = 1, kMomentum = 2 };
-constexpr std::uint32_t kVectors = 4;
+enum class Vector : std::uint32_t { kParameters = 0, kStatistics = 1, kMomentum = 2, kDifferences = 3, kKept = 4 };
+constexpr std::uint32_t kVectors = 8;
 
 std::uint32_t number_of(const StrandPlace& strand, Vector vector) {
   return strand.number * kVectors + static_cast<std::uint32_t>(vector);
@@ -56,13 +56,14 @@ std::vector<ExchangePart> Averager::parts_to_exchange() {
   std::vector<ExchangePart> parts;
   for (std::size_t s = 0; s < given_->size(); ++s) {
     const StrandPlace& strand = options_.strands[s];
-    ExchangePart& own = parts.emplace_back(
-        ExchangePart{s, number_of(strand, Vector::kParameters), std::move(parameters[s]), {}, nullptr});
-    if (!whole) {
-      own.codec = options_.codec;
-      own.residual = &lost_now_[s];
+    if (whole) {
+      parts.push_back({s, number_of(strand, Vector::kParameters), std::move(parameters[s]), {}, nullptr});
+    } else {
+      parts.push_back(
+          {s, number_of(strand, Vector::kDifferences), std::move(parameters[s]), options_.codec, &lost_now_[s]});
     }
     parts.push_back({s, number_of(strand, Vector::kStatistics), (*given_)[s].statistics, {}, nullptr});
+    parts.push_back({s, number_of(strand, Vector::kKept), (*given_)[s].kept, {}, nullptr});
     if (!momentum.empty()) parts.push_back({s, number_of(strand, Vector::kMomentum), momentum[s], {}, nullptr});
   }
   std::erase_if(parts, [](const ExchangePart& part) { return part.values.empty(); });
@@ -91,6 +92,7 @@ void Averager::handle(const std::string& peer, wire::RingChunk chunk) {
     ++statistics_.ignored;
     return;
   }
+  quiet_since_ = clock_.now();
   send(exchange_->on_chunk(peer, chunk));
   if (exchange_->complete()) completed(options_.stage, attempt_->attempt);
 }
@@ -151,8 +153,10 @@ StageValues Averager::conclude() {
   Outer::Strands momentum(mean.size());
   for (ExchangePart& part : exchange_->take_parts()) {
     switch (static_cast<Vector>(part.number % kVectors)) {
+      case Vector::kDifferences:
       case Vector::kParameters: parameters[part.strand] = std::move(part.values); break;
       case Vector::kStatistics: mean[part.strand].statistics = std::move(part.values); break;
+      case Vector::kKept: mean[part.strand].kept = std::move(part.values); break;
       case Vector::kMomentum: momentum[part.strand] = std::move(part.values); break;
     }
   }

@@ -15,7 +15,8 @@ namespace ravnest::pipeline {
 // Of one strand, in an order that is the same in every cluster.
 struct StrandValues {
   std::vector<float> parameters;
-  std::vector<float> statistics;  // that a model keeps as it trains: batch norm's means and variances
+  std::vector<float> statistics = {};  // that a model keeps as it trains: batch norm's means and variances
+  std::vector<float> kept = {};        // by the optimizer, where that is averaged too
 };
 using StageValues = std::vector<StrandValues>;  // by strand of the stage
 

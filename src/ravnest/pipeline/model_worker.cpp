@@ -93,7 +93,7 @@ ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Opt
   if (options_.recompute || options_.averaging != nullptr) written_buffers_ = buffers_written(engine);
   if (options_.averaging != nullptr)
     strands_.emplace(options_.strands, engine.names(), engine.tensors(), written_buffers_, store_);
-  if (strands_) options_.averaging->begin_with(strands_->values(store_));
+  if (strands_) options_.averaging->begin_with(strands_->values(store_, nullptr));
 }
 
 bool ModelWorker::is_leaf() const { return stage_.index + 1 == stage_.count; }

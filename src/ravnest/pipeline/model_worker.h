@@ -50,6 +50,7 @@ struct ModelWorkerOptions {
   // With other clusters, where there are any; outlives the worker. For each strand of this stage its tensors' names.
   Averaging* averaging = nullptr;
   std::vector<std::vector<std::string>> strands;
+  bool average_optimizer = false;  // and what the optimizer keeps, as far as that is known
   // Called with all gradients of an update before the optimizer: to clip them, or to look. Undefined ones are those of
   // parameters that were not used, or are kept by another stage.
   std::function<void(std::vector<at::Tensor>& gradients)> on_gradients;
@@ -93,7 +94,8 @@ class ModelWorker final : public Worker {
                                              std::vector<wire::TiedTensors> tied);
   Result<std::vector<Outgoing>> run_update(const Update& update, std::vector<wire::TiedTensors> tied);
   Status step(std::uint64_t number, std::vector<wire::TiedTensors> tied, std::vector<Outgoing>& outgoing);
-  void take_in();
+  Status take_in();
+  optim::Optimizer* averaged_optimizer() const { return options_.average_optimizer ? optimizer_.get() : nullptr; }
   bool is_leaf() const;
   const Neighbours& neighbours(wire::PassKind kind) const;
   const ir::Routing& routing(wire::PassKind kind) const;

@@ -16,7 +16,9 @@ Result<std::vector<Outgoing>> ModelWorker::run_update(const Update& update, std:
   if (update.steps) {
     if (Status stepped = step(update.number, std::move(tied), outgoing); !stepped.ok()) return stepped;
   }
-  if (update.takes > 0) take_in();
+  if (update.takes > 0) {
+    if (Status taken = take_in(); !taken.ok()) return taken;
+  }
   if (update.gives > 0) {
     if (Status given = give(update.gives, 0); !given.ok()) return given;
   }
@@ -47,17 +49,20 @@ Status ModelWorker::step(std::uint64_t number, std::vector<wire::TiedTensors> ti
 // -- averaging with other clusters
 
 Status ModelWorker::give(std::uint64_t gives, std::uint64_t takes) {
-  if (takes > 0) take_in();
-  options_.averaging->give(gives, strands_->values(store_));
+  if (takes > 0) {
+    if (Status taken = take_in(); !taken.ok()) return taken;
+  }
+  options_.averaging->give(gives, strands_->values(store_, averaged_optimizer()));
   stepped_ = false;
   return {};
 }
 
-void ModelWorker::take_in() {
+Status ModelWorker::take_in() {
   store_.prepare();
-  strands_->take_in(options_.averaging->take(), !stepped_, store_);
+  Status taken = strands_->take_in(options_.averaging->take(), !stepped_, store_, averaged_optimizer());
   store_.publish();
   note_versions();
+  return taken;
 }
 
 // Of weights that are kept here the others' gradients are added; those of weights that are kept elsewhere go there.

@@ -61,17 +61,23 @@ Status StageExchange::begin_more(Running& running, std::size_t most, Letters& le
 }
 
 Result<StageExchange::Letters> StageExchange::on_chunk(const std::string& from, const wire::RingChunk& chunk) {
+  const auto disagree = [&](const Status& why) {
+    return why.with_context(
+        text(from,
+             " does not average what this node does: it has another plan, another stage in place of "
+             "the planned one, or other settings (compression, outer)"));
+  };
   const auto part = std::ranges::find(parts_, chunk.strand, &ExchangePart::number);
+  if (part == parts_.end() &&
+      std::ranges::find(neighbours_, from, &std::pair<int, std::string>::second) != neighbours_.end())
+    return disagree(corrupt("it sends vector ", chunk.strand));
   if (part == parts_.end() || running_[static_cast<std::size_t>(part - parts_.begin())]->previous != from) {
     ++ignored_;
     return Letters();
   }
   Running& running = *running_[static_cast<std::size_t>(part - parts_.begin())];
   auto passed_on = running.exchange.on_chunk(chunk);
-  if (!passed_on.ok()) {
-    return passed_on.status().with_context(
-        text(from, " does not average what this node does: another plan, or a stage that was replaced"));
-  }
+  if (!passed_on.ok()) return disagree(passed_on.status());
   Letters letters;
   if (*passed_on) letters.push_back({running.next, std::move(**passed_on)});
   if (Status begun = begin_more(running, 1, letters); !begun.ok()) return begun;

@@ -51,8 +51,8 @@ class StageExchange {
 
   // To be called once.
   Result<Letters> start();
-  // What is late, doubled or not from a member that sends here is ignored and counted. kCorrupt where the members do
-  // not exchange the same.
+  // Of this attempt. What is doubled or not from a member that sends here is ignored and counted. kCorrupt where the
+  // members do not exchange the same.
   Result<Letters> on_chunk(const std::string& from, const wire::RingChunk& chunk);
   bool complete() const;
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ravnest/pipeline/kept_values.h"
+
 namespace ravnest::pipeline {
 namespace {
 
@@ -55,18 +57,20 @@ StrandTensors::StrandTensors(const std::vector<std::vector<std::string>>& strand
   }
 }
 
-StageValues StrandTensors::values(const optim::ParameterStore& store) const {
+StageValues StrandTensors::values(const optim::ParameterStore& store, const optim::Optimizer* optimizer) const {
   const at::NoGradGuard without_gradients;
   StageValues values;
   for (const Strand& strand : strands_) {
     StrandValues& own = values.emplace_back();
     for (const std::size_t parameter : strand.parameters) append(own.parameters, store.parameters()[parameter]);
     for (const Tensor& statistic : strand.statistics) append(own.statistics, statistic);
+    if (optimizer != nullptr) own.kept = kept_values(*optimizer, store.parameters(), strand.parameters);
   }
   return values;
 }
 
-void StrandTensors::take_in(const RoundResult& result, bool unchanged, const optim::ParameterStore& store) const {
+Status StrandTensors::take_in(const RoundResult& result, bool unchanged, const optim::ParameterStore& store,
+                              optim::Optimizer* optimizer) const {
   const at::NoGradGuard without_gradients;
   TORCH_CHECK(result.mean.size() == strands_.size() && result.given.size() == strands_.size(), "a round gave ",
               result.mean.size(), " strands of ", strands_.size());
@@ -81,6 +85,14 @@ void StrandTensors::take_in(const RoundResult& result, bool unchanged, const opt
     for (const Tensor& statistic : strands_[i].statistics)
       take(given.statistics, mean.statistics, at, unchanged, statistic.variable_data());
   }
+  if (optimizer == nullptr) return {};
+  optim::OptimizerState state = optimizer->state();
+  const std::vector<optim::KeptName> kept = optimizer->kept();
+  for (std::size_t i = 0; i < strands_.size(); ++i) {
+    take_kept(state, kept, result.given[i].kept, result.mean[i].kept, unchanged, store.parameters(),
+              strands_[i].parameters);
+  }
+  return optimizer->load(store.parameters(), state);
 }
 
 }  // namespace ravnest::pipeline

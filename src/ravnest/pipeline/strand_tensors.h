@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "ravnest/base/status.h"
+#include "ravnest/optim/optimizer.h"
 #include "ravnest/optim/store.h"
 #include "ravnest/pipeline/averaging.h"
 
@@ -26,10 +28,12 @@ class StrandTensors {
                 std::span<const at::Tensor> tensors, std::span<const std::size_t> written,
                 const optim::ParameterStore& store);
 
-  StageValues values(const optim::ParameterStore& store) const;
+  // With what `optimizer` keeps, unless that is null.
+  StageValues values(const optim::ParameterStore& store, const optim::Optimizer* optimizer) const;
   // Into the live parameters, between prepare and publish. `unchanged`: nothing was trained since they were given, so
   // that they become what all others have, to the bit.
-  void take_in(const RoundResult& result, bool unchanged, const optim::ParameterStore& store) const;
+  Status take_in(const RoundResult& result, bool unchanged, const optim::ParameterStore& store,
+                 optim::Optimizer* optimizer) const;
 
  private:
   struct Strand {

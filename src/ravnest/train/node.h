@@ -68,8 +68,9 @@ struct Equipment {
   std::uint64_t reduce_factor = 0;  // updates between two rounds; 0: a round per epoch
   pipeline::AverageMode average = pipeline::AverageMode::kOverlap;
   pipeline::OuterOptions outer;
-  double clip_value = 0;  // 0: not; the most that an element of a gradient may be
-  double clip_norm = 0;   // 0: not; the most that the norm of all this stage's gradients may be
+  bool average_optimizer = false;  // and what the optimizer keeps
+  double clip_value = 0;           // 0: not; the most that an element of a gradient may be
+  double clip_norm = 0;            // 0: not; the most that the norm of all this stage's gradients may be
   // Called by the compute thread when another epoch is over, with how many are: before the first update of the next
   // one, and at the end of a call.
   std::function<void(std::uint64_t epochs)> on_epochs;

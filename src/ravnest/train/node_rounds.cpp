@@ -37,12 +37,16 @@ void Node::join_rounds(pipeline::ModelWorkerOptions& worker, pipeline::DriverOpt
     place.number = static_cast<std::uint32_t>(strand.number);
     for (const int node : strand.nodes) place.nodes.push_back(plan::node_name(node));
   }
+  if (const pipeline::OuterOptions& outer = equipment_.outer; outer.nesterov)
+    equipment_.settings["outer"] = text("nesterov with momentum ", outer.momentum, " and rate ", outer.rate);
+  equipment_.settings["average_optim"] = equipment_.average_optimizer ? "true" : "false";
   options.codec = equipment_.codec;
   options.outer = equipment_.outer;
   options.log = options_.log;
   averager_ = std::make_unique<pipeline::Averager>(std::move(options), *endpoint_);
   worker.averaging = averager_.get();
   worker.strands = names_by_strand(engine_.model(), strands);
+  worker.average_optimizer = equipment_.average_optimizer;
   driver.averaging = averager_.get();
   driver.stage.rounds = {true, equipment_.reduce_factor, equipment_.average};
 }
