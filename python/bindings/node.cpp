@@ -261,6 +261,17 @@ void bind_node(py::module_& module) {
       .def("outputs", &outputs_of)
       .def("accuracy", [](const PyNode& own) { return own.node->record().accuracy(); })
       .def("samples_trained", [](const PyNode& own) { return own.node->record().samples_trained(); })
+      .def("rounds",
+           [](const PyNode& own) {
+             const pipeline::AveragerStatistics rounds = own.node->rounds().value_or(pipeline::AveragerStatistics());
+             py::dict facts;
+             facts["rounds"] = rounds.rounds;
+             facts["attempts"] = rounds.attempts;
+             facts["ignored"] = rounds.ignored;
+             facts["bytes"] = rounds.bytes;
+             facts["exchanging_s"] = rounds.exchanging_s;
+             return facts;
+           })
       .def("bytes_sent", [](const PyNode& own) { return own.node->summary().bytes_sent; })
       .def("summary", [](const PyNode& own, double seconds, std::uint64_t samples, std::uint64_t epochs) {
         return metrics::summary_text(own.node->run_summary(seconds, samples, epochs));

@@ -138,6 +138,8 @@ class Node {
 
   const RunRecord& record() const { return *record_; }
   RunRecord& record() { return *record_; }
+  // Of the rounds with other clusters so far; none where there are no others.
+  std::optional<pipeline::AveragerStatistics> rounds() const;
   // How this node was in the last call, or is in this one; bytes are those of all calls.
   metrics::NodeSummary summary() const;
   // Root, after `finish`: what the call came to, of a training that took so long.

@@ -51,6 +51,11 @@ void Node::join_rounds(pipeline::ModelWorkerOptions& worker, pipeline::DriverOpt
   driver.stage.rounds = {true, equipment_.reduce_factor, equipment_.average};
 }
 
+std::optional<pipeline::AveragerStatistics> Node::rounds() const {
+  if (!averager_) return std::nullopt;
+  return averager_->statistics();
+}
+
 Status Node::average(const Poll& poll) {
   if (!averager_) return {};
   driver_->average();
