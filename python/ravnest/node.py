@@ -224,7 +224,7 @@ class Node:
             self._core = None
 
     def get_latest_weights(self) -> None:
-        """Take the newest weights of the other clusters, by a round with them to which this one adds nothing.
+        """Take the newest weights of the other clusters, by a round with them; a cluster that comes late adds nothing.
 
         To be called on all nodes of the cluster. Where there is one cluster, its own weights are the newest.
         """

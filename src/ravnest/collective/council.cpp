@@ -350,12 +350,18 @@ std::vector<int> Council::members() const {
 }
 
 std::vector<int> Council::waiting_for() const {
-  std::vector<int> waiting = members();
-  std::erase_if(waiting, [&](int cluster) {
+  std::vector<int> waiting;
+  for (int cluster = 0; cluster < clusters_; ++cluster) {
+    if (cluster == self_) continue;
     const Averaging* other = stand_of(cluster);
-    if (cluster == self_) return entered_ || finished_;
-    return other->entered || other->finished || other->newcomer;
-  });
+    const bool seated = open_ && std::ranges::find(open_->seats, static_cast<std::uint32_t>(cluster),
+                                                   &wire::Seat::cluster) != open_->seats.end();
+    const bool complete = other != nullptr && other->complete && other->attempt == attempt_;
+    const bool follows = other != nullptr && std::cmp_equal(other->chair, chair());
+    const bool ready = other != nullptr && (other->entered || other->finished || other->newcomer);
+    const bool silent = other == nullptr && attempt_ == 0 && peer(cluster).up;
+    if (open_ ? seated && !complete : silent || (follows && !ready)) waiting.push_back(cluster);
+  }
   return waiting;
 }
 

@@ -126,16 +126,24 @@ template <class T>
 Status Exchange<T>::add_up(const RingStep& step, const Tensor* received, std::span<T> sum) const {
   const std::span<const T> own = contribution_.subspan(step.range.first, step.range.size());
   const T scale = static_cast<T>(options_.scale);
+  const bool counts = scale != 0;  // what does not must not: 0 times a NaN would
   if (received == nullptr) {
-    multiply(sum, own, scale);
+    if (counts)
+      multiply(sum, own, scale);
+    else
+      std::ranges::fill(sum, T(0));
     return {};
   }
   if (received->codec == CodecKind::kNone) {
-    add_scaled(sum, values_of<T>(received->data), own, scale);
+    const std::span<const T> came = values_of<T>(received->data);
+    if (counts)
+      add_scaled(sum, came, own, scale);
+    else
+      std::ranges::copy(came, sum.begin());
     return {};
   }
   if (Status status = decode(*received, sum); !status.ok()) return status;
-  accumulate(sum, own, scale);
+  if (counts) accumulate(sum, own, scale);
   return {};
 }
 

@@ -242,5 +242,14 @@ TEST(Exchange, WhatBeginsHereCanBeTakenLittleByLittle) {
   EXPECT_EQ(begun, 4U);
 }
 
+TEST(Exchange, WhatHasNoWeightDoesNotCountWhateverItIs) {
+  const std::vector<std::vector<float>> values = {{1, 2, 3, 4}, std::vector<float>(4, std::nanf("")), {5, 6, 7, 8}};
+  Strand<float> strand(Operation::kAllReduce, values, 1,
+                       [](std::uint32_t self, ExchangeOptions& options) { options.scale = self == 1 ? 0 : 0.5; });
+  strand.run();
+  for (std::uint32_t member = 0; member < 3; ++member)
+    EXPECT_EQ(strand.held(member, 4), (std::vector<float>{3, 4, 5, 6})) << member;
+}
+
 }  // namespace
 }  // namespace ravnest::collective

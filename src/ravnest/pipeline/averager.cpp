@@ -85,11 +85,18 @@ void Averager::finish(std::uint64_t samples) {
     const std::lock_guard lock(mutex_);
     over_ = false;
   }
-  request([this, samples] { carry_out(council_->finish(static_cast<double>(samples))); });
+  request([this, samples] {
+    owes_ = council_->entered();
+    last_weight_ = static_cast<double>(samples);
+    carry_out(council_->finish(last_weight_));
+  });
 }
 
 void Averager::resume() {
-  request([this] { carry_out(council_->resume()); });
+  request([this] {
+    owes_ = false;
+    carry_out(council_->resume());
+  });
 }
 
 RoundResult Averager::take() {
@@ -150,6 +157,7 @@ void Averager::run() {
       return;
     }
     lose_patience();
+    look_for_the_unseen();
   }
 }
 
@@ -258,7 +266,10 @@ void Averager::carry_out(Council::Out&) {
     called_ = entered_ == held_;
     if (called_) return;
   }
+  // What was given before it finished is not its last.
+  if (owes_) carry_out(council_->resume());
   carry_out(council_->enter(council_->newcomer() ? 0 : weight_));
+  if (owes_) carry_out(council_->finish(last_weight_));
 }
 
 void Averager::tell_stages(const wire::Averaging& message) {
@@ -274,6 +285,19 @@ void Averager::lose_patience() {
   if (clock_.now() - quiet_since_ < options_.patience || !(council_->entered() || council_->finished())) return;
   quiet_since_ = clock_.now();
   carry_out(council_->begin_without_the_unseen());
+}
+
+// Who was never reached is never lost either.
+void Averager::look_for_the_unseen() {
+  if (!exchange_ || exchange_->complete() || clock_.now() - began_ < options_.patience) return;
+  bool unseen = false;
+  for (const auto& [cluster, node] : exchange_->neighbours()) {
+    const auto peer = endpoint_.statistics(node);
+    if (!peer.ok() || peer->state != PeerState::kWaiting || !gone_.insert(node).second) continue;
+    options_.log.warning(node, " of cluster ", cluster, " was never reached: ", peer->reason);
+    unseen = true;
+  }
+  if (unseen) miss_the_gone();
 }
 
 void Averager::fail(const Status& status) {
@@ -293,6 +317,7 @@ void Averager::publish() {
   {
     const std::lock_guard lock(mutex_);
     waiting_for_ = std::move(waiting_for);
+    statistics_.messages_ignored = council_->ignored();
     news = council_->called() && !called_ && entered_ == held_;
     called_ |= news;
     news |= wants_pass_;

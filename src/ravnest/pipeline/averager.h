@@ -45,9 +45,10 @@ struct AveragerOptions {
 struct AveragerStatistics {
   std::uint64_t rounds = 0;  // that held
   std::uint64_t attempts = 0;
-  std::uint64_t ignored = 0;  // chunks and messages
-  std::uint64_t bytes = 0;    // of chunks sent
-  double exchanging_s = 0;    // of the attempts that held, from the beginning to the commit
+  std::uint64_t ignored = 0;           // chunks
+  std::uint64_t messages_ignored = 0;  // of other roots
+  std::uint64_t bytes = 0;             // of chunks sent
+  double exchanging_s = 0;             // of the attempts that held, from the beginning to the commit
 };
 
 class Averager final : public Averaging {
@@ -98,6 +99,7 @@ class Averager final : public Averaging {
   void commit(bool last);
   StageValues conclude();
   void lose_patience();
+  void look_for_the_unseen();
   void fail(const Status& status);
   void publish();
   std::optional<int> cluster_of_root(const std::string& node) const;
@@ -113,6 +115,8 @@ class Averager final : public Averaging {
   std::deque<collective::Council::Action> actions_;
   bool carrying_out_ = false;
   double weight_ = 0;          // root: of the last entered
+  bool owes_ = false;          // root: it has finished, and what it trained on since it entered is still to come
+  double last_weight_ = 0;     // root: of that
   std::set<int> complete_;     // root: stages, in the present attempt
   TimePoint quiet_since_;      // root: nothing has changed in the council, and no chunk has come
   std::uint64_t changes_ = 0;  // root: of the council, when it was last looked at

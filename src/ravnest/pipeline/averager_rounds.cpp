@@ -131,6 +131,7 @@ void Averager::commit(bool last) {
   RoundResult result{std::move(*given_), std::move(mean)};
   std::erase_if(early_, [&](const auto& early) { return early.second.attempt <= attempt_->attempt; });
   last_attempt_ = attempt_->attempt;
+  owes_ = false;
   given_.reset();
   exchange_.reset();
   attempt_.reset();
@@ -138,7 +139,7 @@ void Averager::commit(bool last) {
     const std::lock_guard lock(mutex_);
     result_ = std::move(result);
     ++held_;
-    over_ = last;
+    over_ = over_ || last;
     ++statistics_.rounds;
     statistics_.ignored += ignored;
     statistics_.exchanging_s += seconds_since(began_, clock_.now());

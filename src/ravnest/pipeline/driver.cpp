@@ -30,8 +30,8 @@ Driver::Driver(DriverOptions options, transport::Endpoint& endpoint, Worker& wor
 
 // -- the compute thread
 
-Result<std::string> Driver::run(std::string word) {
-  auto closing = run_call(std::move(word));
+Result<std::string> Driver::run(std::string word, bool trains) {
+  auto closing = run_call(std::move(word), trains);
   if (!closing.ok()) {
     const std::lock_guard lock(mutex_);
     failure_ = closing.status();
@@ -40,21 +40,22 @@ Result<std::string> Driver::run(std::string word) {
   return closing;
 }
 
-Result<std::string> Driver::run_call(std::string word) {
+Result<std::string> Driver::run_call(std::string word, bool trains) {
   if (ending_.begun()) return end_alike();
   call_.begin(word);
   opened_ = false;
   task_.reset();
-  trains_ = false;
+  trains_ = trains || (goes_on_ && trains_);
+  goes_on_ = false;
   passes_before_ = stage_.passes_begun();
   if (!stage_.is_root()) {
     wire::Control ready{std::string(Call::kReady), std::move(word)};
     if (Status sent = outbox_.send(0, std::move(ready)); !sent.ok()) fail_here(sent);
   }
   for (;;) {
+    receive_all();  // first: it takes interruptions too, and what those are about is looked at after it
     take_requests();
     look_at_rounds();
-    receive_all();
     if (Status flushed = outbox_.flush(); !flushed.ok()) fail_here(flushed);
     if (ending_.begun()) return end_alike();
     if (const auto work = stage_.next()) {
@@ -79,7 +80,10 @@ void Driver::take_requests() {
       requests_.pop_front();
     }
     if (opened_ && std::exchange(average_, false)) stage_.average();
-    if (opened_ && finish_) task_ = std::exchange(finish_, std::nullopt);
+    if (opened_ && finish_) {
+      task_ = std::exchange(finish_, std::nullopt);
+      goes_on_ = finish_goes_on_;
+    }
     stop = stop_;
   }
   if (stop) fail({.stage = static_cast<std::uint32_t>(options_.stage.index), .lost = false, .reason = *stop});
@@ -94,8 +98,9 @@ void Driver::look_at_rounds() {
   }
   if (!stage_.is_root()) return;
   if (options_.averaging->called()) stage_.call_round();
-  // Not before the call is open, and not when it is said to be over: then in the next one.
-  if (opened_ && !call_.accounted() && options_.averaging->wants_pass()) stage_.average();
+  // Not before the call is open, and not when it is over: then in the next one.
+  const bool over = call_.accounted() || (finished_ && options_.averaging->over());
+  if (opened_ && !over && options_.averaging->wants_pass()) stage_.average();
 }
 
 // Root: what the other clusters have to know of a pass that is begun.
@@ -341,10 +346,11 @@ Status Driver::wait_for(std::unique_lock<std::mutex>& lock, TimePoint deadline, 
   return ravnest::deadline(stop_ ? std::string("the run is being ended") : what());
 }
 
-void Driver::finish(std::string task) {
+void Driver::finish(std::string task, bool goes_on) {
   {
     const std::lock_guard lock(mutex_);
     finish_ = std::move(task);
+    finish_goes_on_ = goes_on;
   }
   endpoint_.interrupt();
 }

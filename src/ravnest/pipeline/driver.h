@@ -67,7 +67,8 @@ class Driver {
   // One call (call.h), until the root closes it or the run has failed. Returns the root's closing words. `word` is what
   // this node knows of the call. A failure's message begins with the node that failed; after one every further call
   // returns the same.
-  Result<std::string> run(std::string word = {});
+  // Root: `trains` where it is known that the call is one that trains; passes that do show it as well.
+  Result<std::string> run(std::string word = {}, bool trains = false);
 
   // Root: a pass to be computed. Waits while enough are waiting; kDeadline where that lasts. After a failure: the same
   // as `run` returns.
@@ -81,7 +82,9 @@ class Driver {
   Status catch_up(std::uint64_t updates, TimePoint deadline);
   // Root: the call is over when all that was offered is, and where it has trained the other clusters are through too,
   // and the weights of all are averaged. Every stage then does what `task` says.
-  void finish(std::string task = {});
+  // `goes_on`: what the user has called goes on in the next call, and other clusters are not told that this one is
+  // through.
+  void finish(std::string task = {}, bool goes_on = false);
   // Ends the run everywhere. `reason` reads on after the node's name: "was interrupted". Whoever waits gets what the
   // run ends with, once all stages agree on it.
   void stop(std::string reason);
@@ -93,7 +96,7 @@ class Driver {
   std::vector<std::string> waiting_for() const;
 
  private:
-  Result<std::string> run_call(std::string word);
+  Result<std::string> run_call(std::string word, bool trains);
   void take_requests();
   void look_at_rounds();
   void receive_all();
@@ -145,6 +148,7 @@ class Driver {
   std::uint64_t passes_before_ = 0;  // this call
   bool trains_ = false;              // root: in this call
   bool finished_ = false;            // root: as the other clusters know it
+  bool goes_on_ = false;             // root: when `task_` is done, in the next call
   std::optional<TimePoint> began_;
   DriverStatistics own_;
 
@@ -156,6 +160,7 @@ class Driver {
   bool average_ = false;
   std::uint64_t updates_contained_ = 0;
   std::optional<std::string> finish_;
+  bool finish_goes_on_ = false;
   std::optional<std::string> stop_;
   std::vector<std::string> waiting_for_;
   std::optional<Status> failure_;

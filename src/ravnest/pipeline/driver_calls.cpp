@@ -54,7 +54,7 @@ Status Driver::lead_call() {
 
 // Whether the other clusters let this call end. Until then they may want averaging passes of it.
 bool Driver::rounds_are_over() {
-  if (options_.averaging == nullptr || !trains_) return true;
+  if (options_.averaging == nullptr || !trains_ || goes_on_) return true;
   if (!std::exchange(finished_, true)) options_.averaging->finish(stage_.samples_since_round());
   return options_.averaging->over() && stage_.rounds_taken() == stage_.rounds_held();
 }

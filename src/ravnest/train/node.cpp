@@ -223,13 +223,17 @@ Status Node::begin(const std::string& call) {
   outcome_ = std::make_shared<Outcome>();
   waiting_since_ = SystemClock().now();
   said_ = waiting_since_ + kSayAfter - kSayEvery;
-  computing_ = std::thread([driver = driver_.get(), outcome = outcome_, written = encode(word)] {
-    at::init_num_threads();  // as many as this process was told, for kernels that ask OpenMP itself
-    auto closing = driver->run(written);
-    const std::lock_guard lock(outcome->mutex);
-    outcome->closing = std::move(closing);
-    outcome->changed.notify_all();
-  });
+  transport::Endpoint* others = averager_ ? endpoint_.get() : nullptr;
+  computing_ = std::thread(
+      [driver = driver_.get(), others, outcome = outcome_, written = encode(word), trains = call == "train"] {
+        at::init_num_threads();  // as many as this process was told, for kernels that ask OpenMP itself
+        auto closing = driver->run(written, trains);
+        // The other clusters go on without this one: they see that it leaves.
+        if (!closing.ok() && others != nullptr) (void)others->close(SystemClock().now() + kShortGoodbyeTime);
+        const std::lock_guard lock(outcome->mutex);
+        outcome->closing = std::move(closing);
+        outcome->changed.notify_all();
+      });
   return {};
 }
 
@@ -285,10 +289,7 @@ Status Node::join_call(const Poll& poll) {
       poll);
   if (!status.ok()) return status;
   computing_.join();
-  Status ended = outcome_->closing->status();
-  // The other clusters go on without this one; they see that it leaves.
-  if (!ended.ok() && averager_) (void)endpoint_->close(SystemClock().now() + kShortGoodbyeTime);
-  return ended;
+  return outcome_->closing->status();
 }
 
 Result<Closing> Node::serve(const Poll& poll) {
@@ -331,7 +332,7 @@ Status Node::drain(const Poll& poll) {
 Result<Closing> Node::finish(Task task, bool more, const Poll& poll) {
   if (Status drained = drain(poll); !drained.ok()) return drained;
   more_ = more;
-  driver_->finish(encode(task));
+  driver_->finish(encode(task), more);
   return serve(poll);
 }
 

@@ -108,6 +108,10 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     return failure;
   };
   const std::filesystem::path archive = doctor::folder_of(*here, *number) / "submod.pt";
+  if (!options.own_stage.empty() && here->plan.clusters.size() > 1)
+    return given_up(
+        invalid("a module of one's own in place of the planned stage can't be averaged with other clusters; "
+                "plan with one cluster, or without the module"));
   auto engine = load_stage(archive, options.own_stage, options.device);
   if (!engine.ok()) return given_up(engine.status());
   if (options.own_stage.empty()) {
