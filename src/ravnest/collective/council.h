@@ -104,7 +104,8 @@ class Council {
   bool called() const { return called_; }
   // The clusters that follow the same chair, as seen here, with this one.
   std::vector<int> members() const;
-  // Those of them that are not ready for the next round.
+  // The others without whom it can't go on just now: who do not have the open attempt's result, or are not ready for
+  // the next round.
   std::vector<int> waiting_for() const;
   // Grows when a peer comes or goes, and when one follows another chair or has other companions.
   std::uint64_t changes() const { return changes_; }

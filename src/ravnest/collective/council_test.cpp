@@ -29,7 +29,9 @@ TEST(Council, AnAttemptBeginsWhenAllHaveEntered) {
   clusters.enter(2);
   EXPECT_THAT(clusters.seats(2), ElementsAre(0, 1, 2));
   EXPECT_EQ(clusters.begun[0], clusters.begun[2]);
-  EXPECT_THAT(clusters[0].waiting_for(), IsEmpty());
+  EXPECT_THAT(clusters[0].waiting_for(), ElementsAre(1, 2)) << "for their results";
+  for (int i = 0; i < 3; ++i) clusters.complete(i);
+  EXPECT_THAT(clusters[0].waiting_for(), ElementsAre(1, 2)) << "for them to enter the next round";
 }
 
 TEST(Council, ARoundHoldsWhenAllHaveTheResult) {

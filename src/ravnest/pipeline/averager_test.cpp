@@ -159,6 +159,8 @@ TEST_F(Averagers, OthersGoOnWithoutAClusterThatIsLost) {
   for (int cluster = 0; cluster < 3; ++cluster) at(cluster).enter(1, 1);
   at(0).give(1, values({2}));
   at(1).give(1, values({4}));
+  for (int cluster = 0; cluster < 2; ++cluster)
+    wait_until(cluster, 0, [](const Averager& averager) { return averager.statistics().attempts > 0; });
   kill(2);  // has promised to take part
   EXPECT_THAT(result(0, 0, 1).mean.at(0).parameters, ElementsAre(3));
   EXPECT_THAT(result(1, 0, 1).mean.at(0).parameters, ElementsAre(3));

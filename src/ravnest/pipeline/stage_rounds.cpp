@@ -61,7 +61,7 @@ void Stage::begin_averaging() {
 
 void Stage::enter_round(PassHead& head) {
   head.round = ++entered_;
-  called_ = averaging_asked_ = false;
+  called_ = false;
   updates_begun_ = 0;
   round_samples_ = std::exchange(samples_, 0);
 }

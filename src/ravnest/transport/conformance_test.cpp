@@ -328,7 +328,7 @@ TEST_P(Conformance, WhatIsSaidOfAveragingIsReceivedApart) {
   auto b = open("b", {"a"});
   ASSERT_TRUE(a->send("b", numbered(1), Priority::kNormal).ok());
   ASSERT_TRUE(a->send("b", wire::Averaging{.round = 2}, Priority::kUrgent).ok());
-  ASSERT_TRUE(a->send("b", wire::RingChunk{.round = 3, .tensor = {}}, Priority::kBulk).ok());
+  ASSERT_TRUE(a->send("b", wire::RingChunk{.round = 3, .tensor = {.shape = {0}, .data = {}}}, Priority::kBulk).ok());
   std::set<std::uint64_t> rounds;
   for (int i = 0; i < 2; ++i) {
     const auto event = next_message(*b, patiently(), Channel::kAveraging);
