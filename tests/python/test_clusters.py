@@ -32,7 +32,7 @@ def clusters(folder, nodes: int, sizes: list[int], **options):
     return Cluster(folder, nodes)
 
 
-def script(epochs=2, samples=lambda cluster: 60, **options):
+def script(epochs=2, samples=lambda cluster: 60, trainer_class=Trainer, **options):
     def play(make):
         node = make(
             **{
@@ -49,8 +49,9 @@ def script(epochs=2, samples=lambda cluster: 60, **options):
         with node:
             train = data_of(node.cluster_id, samples(node.cluster_id))
             node.labels = train
-            trainer = Trainer(
-                node=node, train_loader=train, val_loader=validation(), epochs=epochs, save=True, shard=False
+            own_epochs = epochs(node.cluster_id) if callable(epochs) else epochs
+            trainer = trainer_class(
+                node=node, train_loader=train, val_loader=validation(), epochs=own_epochs, save=True, shard=False
             )
             trainer.train()
             state = node.optimizer.state_dict()["state"]
@@ -132,6 +133,40 @@ def test_a_cluster_with_fewer_batches_goes_along(tmp_path):
     run = clusters(tmp_path, 4, [2, 2])
     run.run(script(epochs=3, average="overlap", samples=lambda cluster: 100 if cluster == 0 else 20))
     assert_all_alike(tmp_path, 2)
+
+
+def test_a_cluster_that_has_nothing_to_train_on_goes_along(tmp_path):
+    run = clusters(tmp_path, 4, [2, 2])
+    run.run(script(epochs=lambda cluster: 3 if cluster == 0 else 0, average="overlap"))
+    alike = assert_all_alike(tmp_path, 2)
+    assert not torch.equal(alike["body.0.weight"], make_net().state_dict()["body.0.weight"])
+
+
+class Saves(Trainer):
+    """The first cluster saves after each epoch, the other never; all save at the end."""
+
+    def train(self):
+        self.prelim_checks()
+        for _ in range(self.epochs):
+            for item in self.train_loader:
+                self.node.forward_compute(item[0])
+            self.node.wait_for_backwards()
+            if self.node.cluster_id == 0:
+                self.node.trigger_save_submodel()
+
+
+@pytest.mark.parametrize("average", ["drain", "overlap"])
+def test_one_cluster_saves_in_the_middle_of_training(tmp_path, average):
+    run = clusters(tmp_path, 4, [2, 2])
+    run.run(script(epochs=4, trainer_class=Saves, average=average))
+    first = fused(tmp_path, 0)
+    assert not torch.equal(first["body.0.weight"], make_net().state_dict()["body.0.weight"])
+
+
+def test_a_stage_of_ones_own_is_refused(tmp_path):
+    clusters(tmp_path, 4, [2, 2])
+    with pytest.raises(ravnest.Error, match="can't be averaged with other clusters"):
+        ravnest.Node(name="node_0", node_data=tmp_path / "node_data", model=torch.nn.Linear(12, 5), seed=42)
 
 
 def test_clusters_write_files_of_their_own(tmp_path):
