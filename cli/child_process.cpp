@@ -46,6 +46,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& own) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGINT, SIG_DFL);  // a shell ignores it in what it starts in the background, and we end processes by it
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,11 @@ def run(*arguments, cwd: Path, timeout_s: float = 60) -> subprocess.CompletedPro
     )
 
 
+def interruptible() -> None:
+    """For a new process: Ctrl-C ends it, even where the tests run in the background and a shell has it ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(*arguments, cwd: Path) -> subprocess.Popen:
     """The command as a process of its own, with one thread for what it computes."""
     return subprocess.Popen(
@@ -31,4 +37,5 @@ def start(*arguments, cwd: Path) -> subprocess.Popen:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=interruptible,
     )

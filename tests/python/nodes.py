@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from command import interruptible
 from pools import write_local_pool
 from torch import nn
 
@@ -90,6 +91,7 @@ def start(script: Path, name: str, folder: Path, *arguments: str, within: Sequen
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=interruptible,
     )
 
 
