@@ -109,7 +109,8 @@ int train_with_threads() {
   pipeline::LocalClusterOptions options;
   options.worker.criterion = judge;
   options.on_report = show;
-  const auto cluster = require(pipeline::LocalCluster::open(std::move(engines), std::move(optimizers), std::move(options)));
+  const auto cluster =
+      require(pipeline::LocalCluster::open(std::move(engines), std::move(optimizers), std::move(options)));
   for (std::uint64_t i = 0; i < kSteps; ++i) require(cluster->offer({.batch = i}, {make_batch(i).points}, never()));
   require(cluster->close());
   return 0;
