@@ -53,10 +53,17 @@ Status run_node(const NodeRequest& request) {
   options.trained = request.trained;
   options.software = request.software;
   options.device = c10::Device(config->device);
-  options.log = Logger(request.name, Level::kInfo);
+  const Logger log(request.name, Level::kInfo);
+  options.log = log;
   metrics::Progress progress(std::cerr, progress_options());
   auto node = train::Node::open(std::move(options));
   if (!node.ok()) return node.status();
+  if (const auto clusters = (*node)->plan().clusters.size();
+      (*node)->is_root() && clusters > 1 && !config->data.shard) {
+    log.warning("all ", clusters,
+                " clusters train on the same data, unless each of them has files of its own: "
+                "shard = true in [data] gives each its part; shard = false says that it is meant so");
+  }
   auto trainer = train::Trainer::prepare(**node, *config, {.progress = &progress});
   if (!trainer.ok()) return trainer.status();
   const auto outcome = trainer->train(request.poll);

@@ -100,5 +100,5 @@ class Call:
 
 
 def _describe(spec) -> str:
-    placeholder = pytree.tree_unflatten(["*"] * spec.num_leaves, spec)
-    return str(placeholder).replace("'*'", "*")
+    stars = pytree.tree_unflatten(["*"] * spec.num_leaves, spec)
+    return str(stars).replace("'*'", "*")

@@ -29,6 +29,7 @@ format = "npy"
 inputs = "x.npy"
 targets = "y.npy"
 rows = [0, 140]
+{shard}
 
 [validation]
 format = "npy"
@@ -38,12 +39,12 @@ rows = [140, 200]
 """
 
 
-def write_files(folder: Path, epochs=3, schedule="sync", optimizer="Adam", lr=0.01, more="", tables="") -> None:
+def write_files(folder: Path, epochs=3, schedule="sync", optimizer="Adam", lr=0.01, more="", tables="", shard="") -> None:
     """x.npy, y.npy and train.toml."""
     x, y = make_data()
     numpy.save(folder / "x.npy", x.numpy())
     numpy.save(folder / "y.npy", y.numpy())
-    config = CONFIG.format(epochs=epochs, schedule=schedule, optimizer=optimizer, lr=lr, more=more)
+    config = CONFIG.format(epochs=epochs, schedule=schedule, optimizer=optimizer, lr=lr, more=more, shard=shard)
     (folder / "train.toml").write_text(config + tables)
 
 

@@ -8,7 +8,7 @@ import npy_run
 import numpy
 import pytest
 import torch
-from nodes import Cluster, outcomes, wait_for, wait_for_line
+from nodes import Cluster, outcomes, plan, wait_for, wait_for_line
 from small_net import make_net
 
 import ravnest
@@ -28,12 +28,12 @@ def by_command(folder, processes) -> Cluster:
     return Cluster(folder)
 
 
-def by_python(folder, **options) -> Cluster:
+def by_python(folder, nodes=3, **options) -> Cluster:
     """The same plan and data in a folder of its own."""
     other = folder / "python"
     other.mkdir()
     shutil.copytree(folder / "node_data", other / "node_data")
-    cluster = Cluster(other)
+    cluster = Cluster(other, nodes)
     cluster.run(npy_run.script(**options))
     return cluster
 
@@ -96,6 +96,33 @@ def test_nodes_with_and_without_python_train_together(folder, processes, command
     ended = outcomes(processes)
     assert all(status == 0 for status, _ in ended.values()), ended
     assert_same(mixed, by_python(folder))
+
+
+def test_clusters_without_python_average_as_those_of_python(tmp_path, processes):
+    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=4)
+    npy_run.write_files(tmp_path, more='reduce_factor = 2\naverage = "drain"\naverage_optim = true', shard="shard = true")
+    names = [f"node_{i}" for i in range(4)]
+    start(tmp_path, names, processes)
+    ended = outcomes(processes)
+    assert all(status == 0 for status, _ in ended.values()), ended
+    own = Cluster(tmp_path, 4)
+    theirs = by_python(
+        tmp_path, 4, reduce_factor=2, average="drain", average_optim=True, trainer_options={"shard": True}
+    )
+    assert_same(own, theirs)
+    assert len(own.losses()) == 3 * 3  # 70 samples of 140 in batches of 25
+    for one in (own, theirs):
+        models = [ravnest.model_fusion(cluster_id=i, trained=one.folder / "trained") for i in range(2)]
+        first, second = (torch.load(path, weights_only=True) for path in models)
+        assert all(torch.equal(first[name], second[name]) for name in first if first[name].is_floating_point())
+
+
+def test_the_root_of_each_cluster_warns_of_the_same_data(tmp_path, processes):
+    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=2, min_cluster_size=1)
+    npy_run.write_files(tmp_path, epochs=1)
+    start(tmp_path, ["node_0", "node_1"], processes)
+    ended = outcomes(processes)
+    assert all(status == 0 and "all 2 clusters train on the same data" in output for status, output in ended.values())
 
 
 def test_a_stem_needs_no_data_and_the_root_says_how_it_went(folder, processes, tmp_path):

@@ -10,6 +10,8 @@ namespace ravnest {
 using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
+inline double seconds_between(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
+
 // `now` may be called from any thread.
 class Clock {
  public:

@@ -25,6 +25,9 @@
 
 namespace ravnest::collective {
 
+// With a message's head it fits into one frame of a connection (transport/session.h).
+inline constexpr std::size_t kChunkBytes = 255 << 10;
+
 struct ExchangeOptions {
   RingOptions ring;  // the number of elements follows from the contribution
   // What the members agree to call it: chunks that say otherwise are of another one.

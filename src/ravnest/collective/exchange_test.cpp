@@ -31,15 +31,6 @@ std::ostream& operator<<(std::ostream& out, const Shape& shape) {
 }
 
 template <class T>
-std::vector<T> sum_of(const std::vector<std::vector<T>>& values) {
-  std::vector<T> sum(values[0].size());
-  for (const auto& each : values) {
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += each[i];
-  }
-  return sum;
-}
-
-template <class T>
 class ExchangeOf : public testing::Test {};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(ExchangeOf, Types);

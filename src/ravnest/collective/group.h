@@ -25,9 +25,6 @@
 
 namespace ravnest::collective {
 
-// With a message's head it fits into one frame of a connection (transport/session.h).
-inline constexpr std::size_t kChunkBytes = 255 << 10;
-
 struct GroupOptions {
   std::size_t chunk_bytes = kChunkBytes;
   std::uint32_t strand = 0;  // what its chunks are marked with

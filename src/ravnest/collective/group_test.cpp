@@ -23,15 +23,6 @@ class GroupOver : public testing::TestWithParam<Kind> {
   static std::unique_ptr<Nodes> nodes(std::size_t members) { return GetParam().make(members); }
 };
 
-template <class T>
-std::vector<T> sum_of(const std::vector<std::vector<T>>& values) {
-  std::vector<T> sum(values[0].size());
-  for (const auto& each : values) {
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += each[i];
-  }
-  return sum;
-}
-
 // One call of each kind, of one member of a group; the others make the same calls.
 template <class T>
 void make_all_calls(Group& group, std::size_t self, std::size_t members, std::size_t elements, std::uint64_t seed) {

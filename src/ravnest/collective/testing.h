@@ -27,6 +27,15 @@ std::vector<std::vector<T>> whole_numbers(std::uint32_t members, std::size_t ele
   return values;
 }
 
+template <class T>
+std::vector<T> sum_of(const std::vector<std::vector<T>>& values) {
+  std::vector<T> sum(values[0].size());
+  for (const auto& each : values) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += each[i];
+  }
+  return sum;
+}
+
 inline std::vector<std::vector<float>> normal_numbers(std::uint32_t members, std::size_t elements,
                                                       std::uint64_t seed = 1) {
   std::mt19937_64 random(seed);

@@ -1,6 +1,7 @@
 #include "ravnest/pipeline/averager.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 #include <variant>
@@ -17,6 +18,19 @@ using wire::AveragingKind;
 // Between two looks at the clock.
 constexpr Duration kLongestWait = std::chrono::milliseconds(500);
 constexpr std::uint64_t kKeptBytes = 64 << 20;
+
+// A stage computes with what its root says of them.
+Status check_seats(const std::vector<wire::Seat>& seats, int self, std::size_t clusters) {
+  double weights = 0;
+  bool seated = false;
+  for (const wire::Seat& seat : seats) {
+    if (seat.cluster >= clusters || !(seat.weight >= 0)) return invalid("seat ", seat.cluster, " of ", seat.weight);
+    weights += seat.weight;
+    seated |= seat.cluster == static_cast<std::uint32_t>(self);
+  }
+  if (!seated) return invalid("cluster ", self, " has no seat");
+  return weights > 0 && std::isfinite(weights) ? Status() : invalid("the seats weigh ", weights);
+}
 
 }  // namespace
 
@@ -201,25 +215,33 @@ void Averager::handle(const std::string& peer, const transport::PeerChange& chan
 }
 
 void Averager::handle(const std::string& peer, const wire::Averaging& message) {
-  if (const auto stage = std::ranges::find(options_.nodes, peer); stage != options_.nodes.end()) {
-    switch (message.kind) {
-      case AveragingKind::kGo:
-        return begin({message.round, message.attempt, message.seats, message.last, message.newcomers});
-      case AveragingKind::kCommit: return commit(message.last);
-      case AveragingKind::kComplete:
-        if (council_) completed(static_cast<int>(stage - options_.nodes.begin()), message.attempt);
-        return;
-      case AveragingKind::kMissing:
-        if (council_ && !message.missing.empty() && attempt_ && message.attempt == attempt_->attempt)
-          carry_out(council_->missing(static_cast<int>(message.missing.front())));
-        return;
-      case AveragingKind::kStand:
-      case AveragingKind::kCall:
-      case AveragingKind::kOut: return;
-    }
+  const auto stage = std::ranges::find(options_.nodes, peer);
+  if (stage == options_.nodes.end()) {
+    if (const auto cluster = cluster_of_root(peer); council_ && cluster)
+      carry_out(council_->on_message(*cluster, message));
+  } else if (council_) {
+    hear_stage(static_cast<int>(stage - options_.nodes.begin()), message);
+  } else if (stage == options_.nodes.begin()) {
+    hear_root(message);
   }
-  if (const auto cluster = cluster_of_root(peer); council_ && cluster)
-    carry_out(council_->on_message(*cluster, message));
+}
+
+void Averager::hear_stage(int stage, const wire::Averaging& message) {
+  if (!attempt_ || message.attempt != attempt_->attempt) return;
+  if (message.kind == AveragingKind::kComplete) {
+    completed(stage, message.attempt);
+  } else if (message.kind == AveragingKind::kMissing && !message.missing.empty()) {
+    carry_out(council_->missing(static_cast<int>(message.missing.front())));
+  }
+}
+
+void Averager::hear_root(const wire::Averaging& message) {
+  if (message.kind == AveragingKind::kCommit) return commit(message.last);
+  if (message.kind != AveragingKind::kGo) return;
+  collective::Attempt attempt{message.round, message.attempt, message.seats, message.last, message.newcomers};
+  if (Status fits = check_seats(attempt.seats, options_.cluster, options_.roots.size()); !fits.ok())
+    return fail(fits.with_context(text(options_.nodes.front(), " begins a round that can't be")));
+  begin(std::move(attempt));
 }
 
 // In the order in which the council says them, also where carrying one out makes it say more.

@@ -84,6 +84,8 @@ class Averager final : public Averaging {
   void handle(const std::string& peer, const transport::PeerChange& change);
   void handle(const std::string& peer, const wire::Averaging& message);
   void handle(const std::string& peer, wire::RingChunk chunk);
+  void hear_stage(int stage, const wire::Averaging& message);
+  void hear_root(const wire::Averaging& message);
   void carry_out(Actions actions);
   void carry_out(collective::Council::Send& send);
   void carry_out(collective::Council::Begin& begun);

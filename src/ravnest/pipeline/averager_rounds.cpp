@@ -19,8 +19,6 @@ std::uint32_t number_of(const StrandPlace& strand, Vector vector) {
   return strand.number * kVectors + static_cast<std::uint32_t>(vector);
 }
 
-double seconds_since(TimePoint start, TimePoint now) { return std::chrono::duration<double>(now - start).count(); }
-
 }  // namespace
 
 void Averager::begin(collective::Attempt attempt) {
@@ -104,7 +102,6 @@ void Averager::completed(int stage, std::uint64_t attempt) {
     if (Status sent = outbox_.send(options_.nodes.front(), told, Priority::kUrgent); !sent.ok()) fail(sent);
     return;
   }
-  if (!attempt_ || attempt != attempt_->attempt) return;
   complete_.insert(stage);
   if (complete_.size() == options_.nodes.size()) carry_out(council_->complete(attempt));
 }
@@ -142,7 +139,7 @@ void Averager::commit(bool last) {
     over_ = over_ || last;
     ++statistics_.rounds;
     statistics_.ignored += ignored;
-    statistics_.exchanging_s += seconds_since(began_, clock_.now());
+    statistics_.exchanging_s += seconds_between(began_, clock_.now());
   }
   endpoint_.interrupt();
 }

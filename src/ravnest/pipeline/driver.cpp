@@ -13,8 +13,6 @@ using wire::Message;
 // Between two looks at what may have happened without an event.
 constexpr Duration kLongestWait = milliseconds(500);
 
-double seconds_between(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
-
 }  // namespace
 
 Driver::Driver(DriverOptions options, transport::Endpoint& endpoint, Worker& worker)
@@ -100,7 +98,7 @@ void Driver::look_at_rounds() {
   if (options_.averaging->called()) stage_.call_round();
   // Not before the call is open, and not when it is over: then in the next one.
   const bool over = call_.accounted() || (trains_ && finished_ && options_.averaging->over());
-  if (opened_ && !over && options_.averaging->wants_pass()) stage_.average();
+  if (opened_ && !over && options_.averaging->wants_pass()) stage_.join_round();
 }
 
 // Root: what the other clusters have to know of a pass that is begun.

@@ -19,23 +19,27 @@ Tensor over(std::span<const float> values, const optim::KeptName& kept, const Te
 }  // namespace
 
 std::vector<float> kept_values(const optim::Optimizer& optimizer, std::span<const Tensor> parameters,
-                               std::span<const std::size_t> indices) {
+                               std::span<const std::size_t> indices, Staging& staging) {
   const optim::OptimizerState state = optimizer.state();
-  std::vector<float> values;
+  const std::vector<optim::KeptName> names = optimizer.kept();
+  std::size_t count = 0;
   for (const std::size_t index : indices) {
-    for (const optim::KeptName& kept : optimizer.kept()) {
-      const std::size_t count = count_of(kept, parameters[index]);
-      values.push_back(0);
-      const std::size_t at = values.size();
-      values.resize(at + count);
+    for (const optim::KeptName& kept : names) count += 1 + count_of(kept, parameters[index]);
+  }
+  std::vector<float> values(count);
+  std::size_t at = 0;
+  for (const std::size_t index : indices) {
+    for (const optim::KeptName& kept : names) {
+      const std::span<float> own = std::span(values).subspan(at, 1 + count_of(kept, parameters[index]));
+      at += own.size();
       if (index >= state.tensors.size()) continue;
       const auto found = state.tensors[index].find(kept.name);
       if (found == state.tensors[index].end()) continue;
-      values[at - 1] = 1;
-      over(std::span(values).subspan(at, count), kept, parameters[index])
-          .copy_(found->second.reshape(kept.counter ? at::IntArrayRef() : parameters[index].sizes()));
+      own[0] = 1;
+      staging.fetch(found->second, own.subspan(1));
     }
   }
+  staging.finish();
   return values;
 }
 

@@ -13,12 +13,13 @@
 
 #include "ravnest/base/status.h"
 #include "ravnest/optim/optimizer.h"
+#include "ravnest/pipeline/staging.h"
 
 namespace ravnest::pipeline {
 
 // Of these parameters, by their indices.
 std::vector<float> kept_values(const optim::Optimizer& optimizer, std::span<const at::Tensor> parameters,
-                               std::span<const std::size_t> indices);
+                               std::span<const std::size_t> indices, Staging& staging);
 
 // Into the optimizer's state: `mean` in place of `given`, or where it has made steps since the difference of the two.
 void take_kept(optim::OptimizerState& state, std::span<const optim::KeptName> kept, std::span<const float> given,

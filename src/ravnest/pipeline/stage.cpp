@@ -258,7 +258,7 @@ PassHead Stage::begin_pass(PassKind kind) {
 void Stage::begin_offered() {
   if (passes_.contains(next_forward_) && passes_.at(next_forward_).head) return;  // the last one waits for an update
   if (averaging_in_flight_) return;
-  if (averaging_asked_ && !within_batch_) return begin_averaging();
+  if ((averaging_asked_ || joining_) && !within_batch_) return begin_averaging();
   if (offers_.empty() || !root_may_begin(offers_.front())) return;
   const Offer offer = offers_.front();
   offers_.pop_front();
@@ -374,7 +374,7 @@ std::uint64_t Stage::updates_contained() const {
 bool Stage::idle() const {
   const bool adopting = std::ranges::any_of(to_adopt_, [](const auto& waiting) { return !waiting.second.empty(); });
   return !working_ && offers_.empty() && passes_.empty() && !update_due_ && update_ties_.empty() && !adopting &&
-         !averaging_asked_;
+         !averaging_asked_ && !joining_;
 }
 
 }  // namespace ravnest::pipeline

@@ -159,6 +159,8 @@ class Stage {
   void call_round() { called_ = true; }
   // Root: an averaging pass, as soon as the batches that were begun are done and the last round holds.
   void average() { averaging_asked_ = true; }
+  // Root: other clusters hold a round which this one has to enter: by an averaging pass, unless a marked one is first.
+  void join_round() { joining_ = true; }
   // Not the root: the root's call is over, after so many passes of all calls. All of them are done here, since the root
   // has their answers (`done` is said before an answer is sent); passes of the next call may have come before this.
   Status on_over(std::uint64_t passes);
@@ -264,6 +266,7 @@ class Stage {
   bool within_batch_ = false;             // the same pass is not the last of its batch
   bool called_ = false;
   bool averaging_asked_ = false;
+  bool joining_ = false;
   bool averaging_in_flight_ = false;
   std::uint64_t updates_begun_ = 0;           // since the last round was entered
   std::uint64_t samples_ = 0;                 // of passes begun since then

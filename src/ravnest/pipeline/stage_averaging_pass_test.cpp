@@ -164,6 +164,31 @@ TEST(AveragingPass, InGpipeDoesNotWaitForBackwardsThatWaitForTheRestOfTheirBatch
   EXPECT_EQ(root.rounds_entered(), 1U);
 }
 
+TEST(AveragingPass, IsNotNeededForARoundOfOthersThatABatchTakesPartIn) {
+  StageOptions options = chain(0, 1, Schedule::kSync);
+  options.rounds = {.held = true, .every = 1};
+  Stage root(options);
+  root.offer(part_of(0, 0, 2));
+  do_all(root);
+  root.join_round();
+  EXPECT_FALSE(root.idle());
+  root.offer(part_of(0, 1, 2));
+  EXPECT_THAT(do_all(root), ElementsAre("F1", "B1", "U0"));
+  ASSERT_TRUE(root.on_held(1).ok());
+  EXPECT_THAT(do_all(root), IsEmpty());
+  EXPECT_EQ(root.rounds_entered(), 1U);
+  EXPECT_TRUE(root.idle());
+}
+
+TEST(AveragingPass, EntersARoundOfOthersWhereNoBatchIsBegun) {
+  Stage root(chain(0, 1));
+  root.join_round();
+  offer(root, 1);
+  const auto work = root.next();
+  ASSERT_TRUE(work.has_value());
+  EXPECT_EQ(work->head, averaging(0, 1));
+}
+
 // -- at the others
 
 TEST(AveragingPass, ComesStraightFromTheRootAndIsAnsweredWhenItsRoundHolds) {

@@ -6,7 +6,6 @@
 namespace ravnest::pipeline {
 namespace {
 
-constexpr std::size_t kChunkElements = (256 << 10) / sizeof(float);
 // What a member sends unasked, of each vector; from then on one for each that comes.
 constexpr std::size_t kChunksAhead = 32;
 
@@ -26,7 +25,7 @@ StageExchange::StageExchange(const collective::Attempt& attempt, int cluster, co
     collective::ExchangeOptions options;
     options.ring.members = static_cast<std::uint32_t>(seats.size());
     options.ring.self = static_cast<std::uint32_t>(self);
-    options.ring.chunk_elements = kChunkElements;
+    options.ring.chunk_elements = collective::kChunkBytes / sizeof(float);
     options.round = attempt.round;
     options.attempt = attempt.attempt;
     options.strand = part.number;

@@ -47,7 +47,7 @@ bool Stage::is_due(const Offer& offer) const {
 
 bool Stage::waits_for_round() const {
   if (round_is_over()) return false;
-  return averaging_ || averaging_asked_ || (!offers_.empty() && is_due(offers_.front()));
+  return averaging_ || averaging_asked_ || joining_ || (!offers_.empty() && is_due(offers_.front()));
 }
 
 void Stage::begin_averaging() {
@@ -61,7 +61,7 @@ void Stage::begin_averaging() {
 
 void Stage::enter_round(PassHead& head) {
   head.round = ++entered_;
-  called_ = false;
+  called_ = joining_ = false;
   updates_begun_ = 0;
   round_samples_ = std::exchange(samples_, 0);
 }

@@ -12,16 +12,23 @@ namespace {
 
 using at::Tensor;
 
-void append(std::vector<float>& values, const Tensor& tensor) {
-  const auto at = values.size();
-  const auto count = static_cast<std::size_t>(tensor.numel());
-  values.resize(at + count);
-  at::from_blob(values.data() + at, tensor.sizes(), at::kFloat).copy_(tensor);
+std::vector<float> values_of(std::span<const Tensor> tensors, Staging& staging) {
+  std::size_t count = 0;
+  for (const Tensor& tensor : tensors) count += static_cast<std::size_t>(tensor.numel());
+  std::vector<float> values(count);
+  std::size_t at = 0;
+  for (const Tensor& tensor : tensors) {
+    const auto own = static_cast<std::size_t>(tensor.numel());
+    staging.fetch(tensor, std::span(values).subspan(at, own));
+    at += own;
+  }
+  staging.finish();
+  return values;
 }
 
 // Takes as many values as the tensor has from `at` on.
 void take(const std::vector<float>& given, const std::vector<float>& mean, std::size_t& at, bool unchanged,
-          const Tensor& into) {
+          const Tensor& into, Staging& staging) {
   const auto count = static_cast<std::size_t>(into.numel());
   TORCH_CHECK(at + count <= given.size() && at + count <= mean.size(), "a round gave ", mean.size(),
               " values of a strand that has more");
@@ -29,9 +36,9 @@ void take(const std::vector<float>& given, const std::vector<float>& mean, std::
     return at::from_blob(const_cast<float*>(values.data() + at), into.sizes(), at::kFloat);
   };
   if (unchanged)
-    into.copy_(tensor(mean));
+    into.copy_(staging.send(tensor(mean), into.device()));
   else
-    into.add_(at::sub(tensor(mean), tensor(given)).to(into.device()));
+    into.add_(staging.send(at::sub(tensor(mean), tensor(given)), into.device()));
   at += count;
 }
 
@@ -57,20 +64,22 @@ StrandTensors::StrandTensors(const std::vector<std::vector<std::string>>& strand
   }
 }
 
-StageValues StrandTensors::values(const optim::ParameterStore& store, const optim::Optimizer* optimizer) const {
+StageValues StrandTensors::values(const optim::ParameterStore& store, const optim::Optimizer* optimizer) {
   const at::NoGradGuard without_gradients;
   StageValues values;
   for (const Strand& strand : strands_) {
     StrandValues& own = values.emplace_back();
-    for (const std::size_t parameter : strand.parameters) append(own.parameters, store.parameters()[parameter]);
-    for (const Tensor& statistic : strand.statistics) append(own.statistics, statistic);
-    if (optimizer != nullptr) own.kept = kept_values(*optimizer, store.parameters(), strand.parameters);
+    std::vector<Tensor> parameters;
+    for (const std::size_t parameter : strand.parameters) parameters.push_back(store.parameters()[parameter]);
+    own.parameters = values_of(parameters, staging_);
+    own.statistics = values_of(strand.statistics, staging_);
+    if (optimizer != nullptr) own.kept = kept_values(*optimizer, store.parameters(), strand.parameters, staging_);
   }
   return values;
 }
 
 Status StrandTensors::take_in(const RoundResult& result, bool unchanged, const optim::ParameterStore& store,
-                              optim::Optimizer* optimizer) const {
+                              optim::Optimizer* optimizer) {
   const at::NoGradGuard without_gradients;
   TORCH_CHECK(result.mean.size() == strands_.size() && result.given.size() == strands_.size(), "a round gave ",
               result.mean.size(), " strands of ", strands_.size());
@@ -79,12 +88,13 @@ Status StrandTensors::take_in(const RoundResult& result, bool unchanged, const o
     const StrandValues& mean = result.mean[i];
     std::size_t at = 0;
     for (const std::size_t parameter : strands_[i].parameters)
-      take(given.parameters, mean.parameters, at, unchanged, store.parameters()[parameter]);
+      take(given.parameters, mean.parameters, at, unchanged, store.parameters()[parameter], staging_);
     at = 0;
     // Passes in flight have these among what autograd keeps, and do not use them: nobody is to mind the change.
     for (const Tensor& statistic : strands_[i].statistics)
-      take(given.statistics, mean.statistics, at, unchanged, statistic.variable_data());
+      take(given.statistics, mean.statistics, at, unchanged, statistic.variable_data(), staging_);
   }
+  staging_.finish();
   if (optimizer == nullptr) return {};
   optim::OptimizerState state = optimizer->state();
   const std::vector<optim::KeptName> kept = optimizer->kept();

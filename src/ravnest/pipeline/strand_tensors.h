@@ -16,6 +16,7 @@
 #include "ravnest/optim/optimizer.h"
 #include "ravnest/optim/store.h"
 #include "ravnest/pipeline/averaging.h"
+#include "ravnest/pipeline/staging.h"
 
 namespace ravnest::pipeline {
 
@@ -29,11 +30,11 @@ class StrandTensors {
                 const optim::ParameterStore& store);
 
   // With what `optimizer` keeps, unless that is null.
-  StageValues values(const optim::ParameterStore& store, const optim::Optimizer* optimizer) const;
+  StageValues values(const optim::ParameterStore& store, const optim::Optimizer* optimizer);
   // Into the live parameters, between prepare and publish. `unchanged`: nothing was trained since they were given, so
   // that they become what all others have, to the bit.
   Status take_in(const RoundResult& result, bool unchanged, const optim::ParameterStore& store,
-                 optim::Optimizer* optimizer) const;
+                 optim::Optimizer* optimizer);
 
  private:
   struct Strand {
@@ -41,6 +42,7 @@ class StrandTensors {
     std::vector<at::Tensor> statistics;
   };
   std::vector<Strand> strands_;
+  Staging staging_;
 };
 
 }  // namespace ravnest::pipeline

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ravnest/base/units.h"
 #include "ravnest/plan/exhaustive.h"
 #include "ravnest/plan/genetic.h"
-#include "ravnest/base/units.h"
 
 namespace ravnest::plan {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <optional>
 
+#include "ravnest/base/units.h"
 #include "ravnest/plan/drawing.h"
 #include "ravnest/plan/simulation_text.h"
-#include "ravnest/base/units.h"
 
 namespace ravnest::plan {
 namespace {

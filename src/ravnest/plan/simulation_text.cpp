@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ravnest/plan/drawing.h"
 #include "ravnest/base/table.h"
 #include "ravnest/base/units.h"
+#include "ravnest/plan/drawing.h"
 
 namespace ravnest::plan {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "ravnest/base/units.h"
 #include "ravnest/plan/drawing.h"
 #include "ravnest/plan/ring_bands.h"
-#include "ravnest/base/units.h"
 
 namespace ravnest::plan {
 namespace {

@@ -14,11 +14,10 @@ namespace {
 namespace fs = std::filesystem;
 using Keys = std::span<const std::string_view>;
 
-constexpr std::array<std::string_view, 21> kKeys = {
-    "epochs",       "batch_size", "seed",       "loss",        "schedule",      "update_frequency",
-    "microbatches", "val_freq",   "save",       "compression", "reduce_factor", "average",
-    "outer",        "recompute",  "threads",    "device",      "loss_file",     "optimizer",
-    "lr_schedule",  "data",       "validation",
+constexpr std::array<std::string_view, 22> kKeys = {
+    "epochs", "batch_size",  "seed",          "loss",        "schedule", "update_frequency", "microbatches", "val_freq",
+    "save",   "compression", "reduce_factor", "average",     "outer",    "average_optim",    "recompute",    "threads",
+    "device", "loss_file",   "optimizer",     "lr_schedule", "data",     "validation",
 };
 constexpr std::array<std::string_view, 3> kOuterKeys = {"name", "momentum", "rate"};
 constexpr std::array<std::string_view, 1> kOuterNames = {"nesterov"};
@@ -123,7 +122,7 @@ DataConfig read_data(const Section& section, const fs::path& folder) {
     section.lacks("targets", "a file, or a list of files");
   }
   set(config.shuffle, section.flag("shuffle"));
-  set(config.shard, section.flag("shard"));
+  config.shard = section.flag("shard");
   set(options.shape, section.wholes("shape", {1, kMostSamples}));
   set(options.scale, section.number("scale"));
   set(options.one_hot, section.whole("one_hot", {0, kMostSamples}));
@@ -147,6 +146,7 @@ TrainConfig read_top(const Section& top, const fs::path& folder) {
   set(config.reduce_factor, top.whole("reduce_factor", kCount));
   set(config.average, top.word("average", kAverageModes));
   config.outer = read_outer(top);
+  set(config.average_optim, top.flag("average_optim"));
   set(config.recompute, top.flag("recompute"));
   set(config.threads, top.whole("threads", {0, kMostThreads}));
   config.device = read_device(top);

@@ -52,7 +52,7 @@ struct OuterConfig {
 struct DataConfig {
   data::DataOptions options;
   bool shuffle = false;
-  bool shard = false;  // each cluster trains on its share; of [data] only
+  std::optional<bool> shard = {};  // each cluster trains on its share; of [data] only; nothing where it is not said
 };
 
 struct TrainConfig {
@@ -69,6 +69,7 @@ struct TrainConfig {
   std::int64_t reduce_factor = 0;   // updates between two rounds with other clusters; 0: a round per epoch
   std::string average = "overlap";  // or "drain", as pipeline::parse_average_mode reads it
   std::optional<OuterConfig> outer;
+  bool average_optim = false;  // and what the optimizer keeps
   bool recompute = false;
   int threads = 0;                                 // 0: as many as torch takes
   std::string device = "cpu";                      // or "cuda", or "cuda:1"

@@ -25,6 +25,7 @@ save = true
 compression = "topk:0.01"
 reduce_factor = 50
 average = "drain"
+average_optim = true
 recompute = true
 threads = 8
 device = "cuda:1"
@@ -87,6 +88,7 @@ TEST(TrainConfig, EveryKeyArrives) {
   EXPECT_EQ(config->update_frequency, 2);
   EXPECT_EQ(config->reduce_factor, 50);
   EXPECT_EQ(config->average, "drain");
+  EXPECT_TRUE(config->average_optim);
   ASSERT_TRUE(config->outer.has_value());
   EXPECT_EQ(config->outer->momentum, 0.8);
   EXPECT_EQ(config->outer->rate, 0.7);
@@ -117,7 +119,7 @@ TEST(TrainConfig, EveryKeyArrives) {
   EXPECT_EQ(data.inputs_dtype, "float64");
   EXPECT_EQ(data.first, 0);
   EXPECT_EQ(data.last, 1078);
-  EXPECT_TRUE(config->data.shard);
+  EXPECT_EQ(config->data.shard, true);
   ASSERT_TRUE(config->validation.has_value());
   EXPECT_EQ(config->validation->options.inputs, std::vector<fs::path>{"runs/digits.csv.gz"});
 }
@@ -132,6 +134,7 @@ TEST(TrainConfig, DefaultsAreThoseOfNodeAndTrainer) {
   EXPECT_EQ(config->update_frequency, 1);
   EXPECT_EQ(config->reduce_factor, 0);
   EXPECT_EQ(config->average, "overlap");
+  EXPECT_FALSE(config->average_optim);
   EXPECT_FALSE(config->outer.has_value());
   EXPECT_EQ(config->microbatches, 1);
   EXPECT_EQ(config->val_freq, 1);
@@ -144,7 +147,7 @@ TEST(TrainConfig, DefaultsAreThoseOfNodeAndTrainer) {
   EXPECT_TRUE(config->optimizer.options.empty());
   EXPECT_FALSE(config->lr_schedule.has_value());
   EXPECT_FALSE(config->data.shuffle);
-  EXPECT_FALSE(config->data.shard);
+  EXPECT_EQ(config->data.shard, std::nullopt);
   EXPECT_EQ(config->data.options.scale, 1);
   EXPECT_FALSE(config->data.options.first.has_value());
   EXPECT_FALSE(config->validation.has_value());

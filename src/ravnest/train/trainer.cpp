@@ -11,8 +11,6 @@
 namespace ravnest::train {
 namespace {
 
-double seconds_since(TimePoint start) { return std::chrono::duration<double>(SystemClock().now() - start).count(); }
-
 std::string random_id() {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::random_device random;
@@ -58,7 +56,7 @@ Result<TrainOutcome> Trainer::lead(const Poll& poll) {
   if (Status fed = feed_epochs(poll); !fed.ok()) return fed;
   if (Status drained = node_->drain(poll); !drained.ok()) return drained;
   node_->record().end_training();
-  TrainOutcome outcome{seconds_since(start), node_->record().samples_trained() - before, ""};
+  TrainOutcome outcome{seconds_between(start, SystemClock().now()), node_->record().samples_trained() - before, ""};
   if (run_.empty()) run_ = random_id();
   const auto closing = node_->finish({config_.save, run_, epoch_}, /*more=*/false, poll);
   if (!closing.ok()) return closing.status();

@@ -40,7 +40,8 @@ void give_up(Node& node, const std::string& call, const Status& failure) {
 Status Trainer::load_data() {
   if (!node_->is_root() && !node_->is_leaf()) return {};
   data::Share share;
-  if (config_.data.shard) share = {node_->cluster(), static_cast<std::int64_t>(node_->plan().clusters.size())};
+  if (config_.data.shard.value_or(false))
+    share = {node_->cluster(), static_cast<std::int64_t>(node_->plan().clusters.size())};
   auto training = load(config_.data, config_, share);
   if (!training.ok()) return training.status();
   training_ = std::move(*training);
@@ -77,10 +78,11 @@ Result<Equipment> Trainer::equipment(const TrainerOptions& options) const {
   const auto average = pipeline::parse_average_mode(config_.average);
   if (!average.ok()) return average.status();
   equipment.average = *average;
+  equipment.average_optimizer = config_.average_optim;
   if (config_.outer) equipment.outer = {true, config_.outer->momentum, config_.outer->rate};
   equipment.settings = {{"update_frequency", std::to_string(config_.update_frequency)},
                         {"microbatches", std::to_string(config_.microbatches)},
-                        {"shard", config_.data.shard ? "true" : "false"}};
+                        {"shard", config_.data.shard.value_or(false) ? "true" : "false"}};
   equipment.record.loss_file = config_.loss_file;
   equipment.record.accuracy_file = config_.loss_file.parent_path() / kAccuracyFile;
   equipment.record.progress = node_->is_root() ? options.progress : nullptr;

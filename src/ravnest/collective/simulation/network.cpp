@@ -15,28 +15,13 @@ Network::Network(int clusters, Chance& chance)
       open_(count_ * count_),
       free_at_(count_ * count_) {}
 
-void Network::after(Time delay, const Event& event) { put(now_ + delay, event); }
-
-void Network::put(Time at, const Event& event) {
-  std::uint32_t slot = 0;
-  if (free_.empty()) {
-    slot = static_cast<std::uint32_t>(slots_.size());
-    slots_.push_back(event);
-  } else {
-    slot = free_.back();
-    free_.pop_back();
-    slots_[slot] = event;
-  }
-  due_.push({at, order_++, slot});
-}
+void Network::after(Time delay, const Event& event) { timeline_.put(now_ + delay, event); }
 
 std::optional<Event> Network::next() {
-  if (due_.empty()) return std::nullopt;
-  const Due due = due_.top();
-  due_.pop();
-  now_ = due.at;
-  free_.push_back(due.slot);
-  return std::move(slots_[due.slot]);
+  auto due = timeline_.next();
+  if (!due) return std::nullopt;
+  now_ = due->first;
+  return std::move(due->second);
 }
 
 void Network::connect(int one, int other, int incarnation_of_one, int incarnation_of_other) {
@@ -48,7 +33,7 @@ void Network::connect(int one, int other, int incarnation_of_one, int incarnatio
   for (End& end : connection.ends) {
     const int from = end.cluster == one ? other : one;
     end.last = std::max(now_, free_at_[pair(end.cluster, from)]) + draw_delay();
-    put(end.last, {EventKind::kUp, end.cluster, from, number, end.incarnation});
+    timeline_.put(end.last, {EventKind::kUp, end.cluster, from, number, end.incarnation});
   }
   connections_.push_back(connection);
 }
@@ -64,7 +49,7 @@ void Network::part(int one, int other, bool in_order) {
     if (!in_order) end.until = now_ + chance_.pick(0, notices_ / 2);
     const Time heard = std::max(end.last, now_ + (in_order ? 1 : chance_.pick(1 + notices_ / 2, notices_))) + 1;
     free_at_[pair(end.cluster, from)] = heard;
-    put(heard, {EventKind::kDown, end.cluster, from, number, end.incarnation});
+    timeline_.put(heard, {EventKind::kDown, end.cluster, from, number, end.incarnation});
   }
 }
 
@@ -73,7 +58,7 @@ void Network::send(int from, int to, const wire::Averaging& message) {
   if (number == 0 || current_[pair(from, to)] != number) return;
   End& end = connections_[number].at(to);
   end.last = std::max(end.last, now_ + draw_delay());
-  put(end.last, {EventKind::kMessage, to, from, number, end.incarnation, message});
+  timeline_.put(end.last, {EventKind::kMessage, to, from, number, end.incarnation, message});
 }
 
 bool Network::arrives(const Event& event) {

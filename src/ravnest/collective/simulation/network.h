@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <queue>
 #include <random>
 #include <vector>
 
+#include "ravnest/base/timeline.h"
 #include "ravnest/wire/message.h"
 
 namespace ravnest::collective::simulation {
@@ -91,17 +91,9 @@ class Network {
     End ends[2];
     End& at(int cluster) { return ends[ends[0].cluster == cluster ? 0 : 1]; }
   };
-  struct Due {
-    Time at = 0;
-    std::uint64_t order = 0;
-    std::uint32_t slot = 0;
-    bool operator<(const Due& other) const { return at != other.at ? at > other.at : order > other.order; }
-  };
-
   std::size_t pair(int from, int to) const {
     return static_cast<std::size_t>(from) * count_ + static_cast<std::size_t>(to);
   }
-  void put(Time at, const Event& event);
   void part(int one, int other, bool in_order);
   Time draw_delay() { return chance_.percent(10) ? chance_.pick(1, 100) : chance_.pick(1, quick_); }
 
@@ -110,14 +102,11 @@ class Network {
   Time quick_;
   Time notices_;  // the longest time until a loss is reported
   Time now_ = 0;
-  std::uint64_t order_ = 0;
   std::vector<Connection> connections_;  // the first is none
   std::vector<std::uint64_t> current_;   // by pair: the connection between them
   std::vector<std::uint64_t> open_;      // by pair: the one that the first takes to be up
   std::vector<Time> free_at_;            // by pair: when the first has heard of the end of the last one
-  std::vector<Event> slots_;
-  std::vector<std::uint32_t> free_;
-  std::priority_queue<Due> due_;
+  Timeline<Event> timeline_;
 };
 
 }  // namespace ravnest::collective::simulation

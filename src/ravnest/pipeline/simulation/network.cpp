@@ -15,48 +15,32 @@ Time Network::draw_delay() {
   return choices_.chance(scenario_.late_percent) ? delay * Scenario::kLateFactor : delay;
 }
 
-void Network::put(Time at, const Event& event) {
-  std::uint32_t slot = 0;
-  if (free_.empty()) {
-    slot = static_cast<std::uint32_t>(slots_.size());
-    slots_.push_back(event);
-  } else {
-    slot = free_.back();
-    free_.pop_back();
-    slots_[slot] = event;
-  }
-  due_.push({at, order_++, slot});
-}
-
 void Network::send(const Event& message, Lane lane) {
   const std::size_t way = pair(message.from, message.to);
   if (parted_[way]) return;
   Time& last = last_[way * kLanes + static_cast<std::size_t>(lane)];
   last = std::max(last, now_ + draw_delay());
-  put(last, message);
+  timeline_.put(last, message);
 }
 
-void Network::after(Time delay, const Event& event) { put(now_ + delay, event); }
+void Network::after(Time delay, const Event& event) { timeline_.put(now_ + delay, event); }
 
 void Network::leave(int from, int to) {
   const std::size_t way = pair(from, to);
   if (parted_[way]) return;
   Time at = now_ + draw_delay();
   for (std::size_t lane = 0; lane < kLanes; ++lane) at = std::max(at, last_[way * kLanes + lane]);
-  put(at, {.kind = EventKind::kLeft, .to = to, .from = from, .number = 0, .head = {}});
+  timeline_.put(at, {.kind = EventKind::kLeft, .to = to, .from = from, .number = 0, .head = {}});
 }
 
 void Network::part(int one, int other) { parted_[pair(one, other)] = parted_[pair(other, one)] = true; }
 
 std::optional<Event> Network::next() {
-  while (!due_.empty()) {
-    const Due due = due_.top();
-    due_.pop();
-    const Event event = slots_[due.slot];
-    free_.push_back(due.slot);
+  while (auto due = timeline_.next()) {
+    const Event& event = due->second;
     const bool travels = is_message(event.kind) || event.kind == EventKind::kLeft;
     if (travels && parted_[pair(event.from, event.to)]) continue;
-    now_ = due.at;
+    now_ = due->first;
     return event;
   }
   return std::nullopt;

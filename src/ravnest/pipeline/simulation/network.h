@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <queue>
 #include <vector>
 
+#include "ravnest/base/timeline.h"
 #include "ravnest/pipeline/simulation/scenario.h"
 #include "ravnest/wire/message.h"
 
@@ -65,29 +65,18 @@ class Network {
 
  private:
   static constexpr std::size_t kLanes = 3;
-  struct Due {
-    Time at = 0;
-    std::uint64_t order = 0;
-    std::uint32_t slot = 0;
-    bool operator<(const Due& other) const { return at != other.at ? at > other.at : order > other.order; }
-  };
-
   std::size_t pair(int from, int to) const {
     return static_cast<std::size_t>(from) * count_ + static_cast<std::size_t>(to);
   }
   Time draw_delay();
-  void put(Time at, const Event& event);
 
   const Scenario& scenario_;
   Choices& choices_;
   std::size_t count_;
   Time now_ = 0;
-  std::uint64_t order_ = 0;
   std::vector<Time> last_;  // arrival, by pair and lane
   std::vector<bool> parted_;
-  std::vector<Event> slots_;
-  std::vector<std::uint32_t> free_;
-  std::priority_queue<Due> due_;
+  Timeline<Event> timeline_;
 };
 
 }  // namespace ravnest::pipeline::simulation
