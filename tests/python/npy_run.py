@@ -39,7 +39,9 @@ rows = [140, 200]
 """
 
 
-def write_files(folder: Path, epochs=3, schedule="sync", optimizer="Adam", lr=0.01, more="", tables="", shard="") -> None:
+def write_files(
+    folder: Path, epochs=3, schedule="sync", optimizer="Adam", lr=0.01, more="", tables="", shard=""
+) -> None:
     """x.npy, y.npy and train.toml."""
     x, y = make_data()
     numpy.save(folder / "x.npy", x.numpy())

@@ -100,7 +100,8 @@ def test_nodes_with_and_without_python_train_together(folder, processes, command
 
 def test_clusters_without_python_average_as_those_of_python(tmp_path, processes):
     plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=4)
-    npy_run.write_files(tmp_path, more='reduce_factor = 2\naverage = "drain"\naverage_optim = true', shard="shard = true")
+    averaging = 'reduce_factor = 2\naverage = "drain"\naverage_optim = true'
+    npy_run.write_files(tmp_path, more=averaging, shard="shard = true")
     names = [f"node_{i}" for i in range(4)]
     start(tmp_path, names, processes)
     ended = outcomes(processes)
