@@ -69,7 +69,13 @@ Result<std::vector<RingChunk>> Exchange<T>::start(std::size_t most) {
 }
 
 template <class T>
-Result<std::optional<RingChunk>> Exchange<T>::on_chunk(const RingChunk& chunk) {
+std::size_t Exchange<T>::under_way() const {
+  if (ring_.expected() == 0) return 0;
+  return begun_ - std::min<std::size_t>(begun_, ring_.received() * own_.size() / ring_.expected());
+}
+
+template <class T>
+Result<std::optional<RingChunk>> Exchange<T>::on_chunk(RingChunk chunk) {
   const bool ours =
       chunk.round == options_.round && chunk.attempt == options_.attempt && chunk.strand == options_.strand;
   const auto step = ours ? ring_.on_chunk(chunk.segment, chunk.chunk, chunk.hop) : invalid("of another exchange");
@@ -96,7 +102,7 @@ Status Exchange<T>::check(const RingChunk& chunk, const Range& range) const {
 }
 
 template <class T>
-Result<std::optional<RingChunk>> Exchange<T>::carry_out(const RingStep& step, const Tensor* received) {
+Result<std::optional<RingChunk>> Exchange<T>::carry_out(const RingStep& step, Tensor* received) {
   Tensor tensor;
   if (received != nullptr && !step.add) {
     tensor = *received;
@@ -106,7 +112,7 @@ Result<std::optional<RingChunk>> Exchange<T>::carry_out(const RingStep& step, co
       keep(step, *values);
     }
   } else {
-    const transport::Buffer buffer = pool_.take(step.range.size() * sizeof(T));
+    const transport::Buffer buffer = place_for_sum(step, received);
     const std::span<T> sum = values_of<T>(buffer.bytes);
     if (Status added = add_up(step, received, sum); !added.ok()) return added;
     tensor = {kDType<T>, CodecKind::kNone, {static_cast<std::int64_t>(sum.size())}, slice_of(buffer)};
@@ -120,6 +126,16 @@ Result<std::optional<RingChunk>> Exchange<T>::carry_out(const RingStep& step, co
   if (step.hop == 0) return std::optional<RingChunk>();
   return std::optional(RingChunk{options_.round, options_.attempt, options_.strand, step.segment, step.chunk, step.hop,
                                  std::move(tensor)});
+}
+
+// What came is in the processor's cache: where nobody else holds it, the sum takes its place.
+template <class T>
+transport::Buffer Exchange<T>::place_for_sum(const RingStep& step, Tensor* received) {
+  if (received != nullptr && received->codec == CodecKind::kNone && received->data.owner.use_count() == 1) {
+    const ByteSpan came = received->data.bytes;
+    return {{const_cast<std::byte*>(came.data()), came.size()}, std::const_pointer_cast<void>(received->data.owner)};
+  }
+  return pool_.take(step.range.size() * sizeof(T));
 }
 
 template <class T>
@@ -136,9 +152,11 @@ Status Exchange<T>::add_up(const RingStep& step, const Tensor* received, std::sp
   }
   if (received->codec == CodecKind::kNone) {
     const std::span<const T> came = values_of<T>(received->data);
-    if (counts)
+    if (counts && came.data() == sum.data())
+      accumulate(sum, own, scale);
+    else if (counts)
       add_scaled(sum, came, own, scale);
-    else
+    else if (came.data() != sum.data())
       std::ranges::copy(came, sum.begin());
     return {};
   }

@@ -26,7 +26,7 @@
 namespace ravnest::collective {
 
 // With a message's head it fits into one frame of a connection (transport/session.h).
-inline constexpr std::size_t kChunkBytes = 255 << 10;
+inline constexpr std::size_t kChunkBytes = 127 << 10;
 
 struct ExchangeOptions {
   RingOptions ring;  // the number of elements follows from the contribution
@@ -60,13 +60,17 @@ class Exchange {
   // kInvalid for a codec that can not be.
   Result<std::vector<wire::RingChunk>> start(std::size_t most = static_cast<std::size_t>(-1));
 
-  // What becomes of a chunk from the member before: a message for the next member, or none. One that is late, doubled
-  // or of another exchange is ignored and counted. A failure, kCorrupt, means that the members do not agree on what
-  // they exchange, or that one makes up bytes: the exchange can not be completed any more.
-  Result<std::optional<wire::RingChunk>> on_chunk(const wire::RingChunk& chunk);
+  // What becomes of a chunk from the member before, whose bytes may be written over if nobody else holds them: a
+  // message for the next member, or none. One that is late, doubled or of another exchange is ignored and counted. A
+  // failure, kCorrupt, means that the members do not agree on what they exchange, or that one makes up bytes: the
+  // exchange can not be completed any more.
+  Result<std::optional<wire::RingChunk>> on_chunk(wire::RingChunk chunk);
 
   // All that the member has to hold is there, and all that it had to pass on was returned.
   bool complete() const { return begun_ == own_.size() && ring_.complete(); }
+  // How many of the chunks that began here are still on their way, by the share of all that has come. 0 where nothing
+  // is to come.
+  std::size_t under_way() const;
   const Ring& ring() const { return ring_; }
   std::uint64_t ignored() const { return ignored_; }
 
@@ -81,7 +85,8 @@ class Exchange {
     wire::Slice values;
   };
 
-  Result<std::optional<wire::RingChunk>> carry_out(const RingStep& step, const wire::Tensor* received);
+  Result<std::optional<wire::RingChunk>> carry_out(const RingStep& step, wire::Tensor* received);
+  transport::Buffer place_for_sum(const RingStep& step, wire::Tensor* received);
   Status check(const wire::RingChunk& chunk, const Range& range) const;
   // The sum of what came, if anything, and the own contribution.
   Status add_up(const RingStep& step, const wire::Tensor* received, std::span<T> sum) const;

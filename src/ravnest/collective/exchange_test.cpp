@@ -154,6 +154,34 @@ TEST(Exchange, ChunksOfAnotherExchangeAreIgnoredAndCounted) {
   EXPECT_TRUE(strand.exchanges[1]->on_chunk(good)->has_value());
 }
 
+TEST(Exchange, TheSumTakesThePlaceOfWhatCameUnlessSomebodyElseHoldsThat) {
+  const auto values = whole_numbers<float>(3, 30);
+  for (const bool held : {false, true}) {
+    Strand<float> strand(Operation::kAllReduce, values, 8);
+    strand.start(0);
+    wire::RingChunk chunk = std::move(strand.letters.at(0).chunk);
+    const std::vector<std::byte> before(chunk.tensor.data.bytes.begin(), chunk.tensor.data.bytes.end());
+    const auto* const place = chunk.tensor.data.bytes.data();
+    const wire::Slice other_holder = held ? chunk.tensor.data : wire::Slice();
+    const auto answer = strand.exchanges[1]->on_chunk(std::move(chunk));
+    ASSERT_TRUE(answer.ok() && answer->has_value());
+    EXPECT_EQ((*answer)->tensor.data.bytes.data() == place, !held);
+    if (held) {
+      EXPECT_TRUE(std::ranges::equal(other_holder.bytes, before));
+    }
+  }
+}
+
+TEST(Exchange, KnowsHowManyOfItsChunksAreUnderWay) {
+  const auto values = whole_numbers<float>(3, 30);
+  Strand<float> strand(Operation::kAllReduce, values, 2);
+  EXPECT_EQ(strand.exchanges[0]->under_way(), 0U);
+  for (std::uint32_t i = 0; i < 3; ++i) strand.start(i);
+  EXPECT_EQ(strand.exchanges[0]->under_way(), 5U);  // of a third of all
+  strand.run();
+  for (const auto& exchange : strand.exchanges) EXPECT_EQ(exchange->under_way(), 0U);
+}
+
 TEST(Exchange, AChunkOfOtherValuesEndsTheExchange) {
   const auto values = whole_numbers<float>(2, 10);
   for (const auto& change : std::vector<std::function<void(wire::Tensor&)>>{

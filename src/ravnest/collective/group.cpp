@@ -8,6 +8,8 @@ namespace {
 
 // Of unused memory: about what a network holds before it is acknowledged.
 constexpr std::uint64_t kPoolBytes = 64 << 20;
+constexpr double kCacheBytes = 1 << 20;
+constexpr double kNetworkBytesPerSecond = 1.25e9;
 
 }  // namespace
 
@@ -72,12 +74,19 @@ Status Group::run(Operation operation, std::span<T> values, TimePoint deadline, 
   return broken_;
 }
 
+// Of the member's own chunks, at a time: what a processor's cache holds, and what a fast network has on its way.
+std::size_t Group::most_under_way() const {
+  const double bytes = kCacheBytes + kNetworkBytesPerSecond * neighbours_.round_trip_s();
+  return std::max<std::size_t>(static_cast<std::size_t>(bytes) / options_.chunk_bytes, 2);
+}
+
 template <class T>
 Status Group::drive(Exchange<T>& exchange, TimePoint deadline) {
+  const std::size_t most = most_under_way();
   bool begins = true;  // there may be chunks of its own to send
   while (!exchange.complete()) {
     // What others wait for goes first; and what has no room yet need not be made yet.
-    const bool may_begin = begins && neighbours_.has_room();
+    const bool may_begin = begins && neighbours_.has_room() && exchange.under_way() < most;
     auto chunk = next_chunk(may_begin ? TimePoint() : deadline);
     if (chunk.status().code() == Code::kDeadline && may_begin) {
       auto own = exchange.start(1);
@@ -94,7 +103,7 @@ Status Group::drive(Exchange<T>& exchange, TimePoint deadline) {
     }
     if (!chunk.ok()) return chunk.status();
     if (!*chunk) continue;
-    auto message = exchange.on_chunk(**chunk);
+    auto message = exchange.on_chunk(std::move(**chunk));
     if (!message.ok()) return message.status().with_context(neighbours_.previous());
     if (!*message) continue;
     if (Status sent = neighbours_.send(std::move(**message)); !sent.ok()) return sent;

@@ -64,6 +64,7 @@ class Group {
  private:
   template <class T>
   Status run(Operation operation, std::span<T> values, TimePoint deadline, double scale, std::size_t root = 0);
+  std::size_t most_under_way() const;
   template <class T>
   Status drive(Exchange<T>& exchange, TimePoint deadline);
   // The next chunk of the current call, or none where there may be room again.

@@ -147,6 +147,11 @@ Status Neighbours::finish(TimePoint deadline) {
   return {};
 }
 
+double Neighbours::round_trip_s() const {
+  const auto statistics = endpoint_.statistics(next());
+  return statistics.ok() ? statistics->round_trip_s : 0;
+}
+
 std::string Neighbours::outlook() const {
   const auto before = endpoint_.statistics(previous());
   if (!before.ok()) return before.status().message();

@@ -43,6 +43,8 @@ class Neighbours {
 
   const std::string& previous() const { return members_[(self_ + members_.size() - 1) % members_.size()]; }
   const std::string& next() const { return members_[(self_ + 1) % members_.size()]; }
+  // Of a message to the next member and its answer; 0 where that was not measured yet.
+  double round_trip_s() const;
   // How the member before is, and who else is gone, for people.
   std::string outlook() const;
   // What came and was not a chunk from the member before.

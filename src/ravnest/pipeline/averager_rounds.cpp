@@ -91,7 +91,7 @@ void Averager::handle(const std::string& peer, wire::RingChunk chunk) {
     return;
   }
   quiet_since_ = clock_.now();
-  send(exchange_->on_chunk(peer, chunk));
+  send(exchange_->on_chunk(peer, std::move(chunk)));
   if (exchange_->complete()) completed(options_.stage, attempt_->attempt);
 }
 

@@ -59,7 +59,7 @@ Status StageExchange::begin_more(Running& running, std::size_t most, Letters& le
   return {};
 }
 
-Result<StageExchange::Letters> StageExchange::on_chunk(const std::string& from, const wire::RingChunk& chunk) {
+Result<StageExchange::Letters> StageExchange::on_chunk(const std::string& from, wire::RingChunk chunk) {
   const auto disagree = [&](const Status& why) {
     return why.with_context(
         text(from,
@@ -75,7 +75,7 @@ Result<StageExchange::Letters> StageExchange::on_chunk(const std::string& from, 
     return Letters();
   }
   Running& running = *running_[static_cast<std::size_t>(part - parts_.begin())];
-  auto passed_on = running.exchange.on_chunk(chunk);
+  auto passed_on = running.exchange.on_chunk(std::move(chunk));
   if (!passed_on.ok()) return disagree(passed_on.status());
   Letters letters;
   if (*passed_on) letters.push_back({running.next, std::move(**passed_on)});

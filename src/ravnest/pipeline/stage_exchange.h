@@ -53,7 +53,7 @@ class StageExchange {
   Result<Letters> start();
   // Of this attempt. What is doubled or not from a member that sends here is ignored and counted. kCorrupt where the
   // members do not exchange the same.
-  Result<Letters> on_chunk(const std::string& from, const wire::RingChunk& chunk);
+  Result<Letters> on_chunk(const std::string& from, wire::RingChunk chunk);
   bool complete() const;
 
   std::uint64_t attempt() const { return attempt_; }

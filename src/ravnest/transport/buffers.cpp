@@ -27,11 +27,15 @@ std::byte* BufferPool::Store::take(std::size_t size) {
   {
     const std::lock_guard lock(mutex_);
     taken_ = true;
-    if (const auto found = blocks_.find(size); found != blocks_.end()) {
-      std::byte* block = found->second;
-      blocks_.erase(found);
-      bytes_ -= size;
-      return block;
+    // The one that was given back last: it may still be in the processor's cache.
+    if (const auto beyond = blocks_.upper_bound(size); beyond != blocks_.begin()) {
+      const auto newest = std::prev(beyond);
+      if (newest->first == size) {
+        std::byte* block = newest->second;
+        blocks_.erase(newest);
+        bytes_ -= size;
+        return block;
+      }
     }
   }
   return allocate(size);

@@ -30,6 +30,14 @@ TEST(BufferPool, ALargeBlockIsUsedAgain) {
   EXPECT_EQ(pool.take(kLarge - 1000).bytes.data(), block);
 }
 
+TEST(BufferPool, OfSeveralBlocksTheOneThatWasUsedLastIsUsedAgain) {
+  BufferPool pool(8 << 20);
+  std::optional<Buffer> blocks[3] = {pool.take(kLarge), pool.take(kLarge), pool.take(kLarge)};
+  const std::byte* const last = blocks[1]->bytes.data();
+  for (const int i : {2, 0, 1}) blocks[i].reset();
+  EXPECT_EQ(pool.take(kLarge).bytes.data(), last);
+}
+
 TEST(BufferPool, ABlockInUseIsNotHandedOut) {
   BufferPool pool(8 << 20);
   const Buffer first = pool.take(kLarge);
