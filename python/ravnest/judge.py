@@ -4,6 +4,7 @@ import traceback
 from collections.abc import Mapping
 
 import torch
+from torch.utils import _pytree as pytree
 
 from .errors import CallbackError, Error
 from .labels import Labels, label_part, split
@@ -27,6 +28,7 @@ class Judge:
             raise CallbackError(f"the labels raised\n{trace_of(error)}") from error
         if head["parts"] > 1:
             item = split(item, head["parts"])[head["part"]]
+        item = beside(outputs, item)
         samples = next((each.shape[0] for each in outputs if each is not None and each.dim() > 0), 1)
         if not train:
             correct, counted = correct_of(result, label_part(item))
@@ -40,6 +42,14 @@ class Judge:
         if not isinstance(loss, torch.Tensor):
             raise CallbackError(f"the criterion must give a tensor, not {type(loss).__name__}")
         return loss, samples, 0
+
+
+def beside(outputs, item):
+    """The item with its tensors on the device of the outputs."""
+    device = next((each.device for each in outputs if each is not None), torch.device("cpu"))
+    if device.type == "cpu":
+        return item
+    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), item)
 
 
 def correct_of(outputs, targets) -> tuple[int, int]:

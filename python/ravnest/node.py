@@ -31,10 +31,10 @@ class Node:
     function `(optimizer, **lr_scheduler_params)`, stepped when an epoch is over, or after each update with
     `lr_step_on_epoch_change=False`.
     `criterion(outputs, targets)` runs where the model ends: `outputs` as the model returns them, `targets` the item
-    that `labels` (or `test_labels`) yields for the batch, whole. Gradients add up over `update_frequency` batches and
-    are not scaled. `compression` is False, True (fp16), "bf16", "int8", "int4" or "topk:0.01".
-    Clusters average their weights every `reduce_factor` updates, by default once per epoch; with `average_optim=True`
-    also what an optimizer of torch.optim keeps.
+    that `labels` (or `test_labels`) yields for the batch, whole, on the outputs' device. Gradients add up over
+    `update_frequency` batches and are not scaled. `compression` is False, True (fp16), "bf16", "int8", "int4" or
+    "topk:0.01". Clusters average their weights every `reduce_factor` updates, by default once per epoch; with
+    `average_optim=True` also what an optimizer of torch.optim keeps.
 
     Ours: `schedule` ("async", "sync", "gpipe"), `window` (passes in flight; 0: as planned), `microbatches` (cuts each
     batch into so many passes with one update), `average` ("overlap": clusters train on while they average; "drain":
