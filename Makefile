@@ -38,6 +38,7 @@ soak: all  ## the fuzzers for ten minutes each, protocols, transport and pipelin
 	build/release/tests/soak/transport_mixed_load 600
 	$(PYTHON) tests/soak/pipeline_kills.py 50
 	$(PYTHON) tests/soak/node_endings.py 50
+	$(PYTHON) tests/soak/clusters.py
 	$(PYTHON) tests/soak/pipeline_memory.py 3600
 	ctest --preset release --repeat until-fail:20
 
