@@ -7,14 +7,7 @@ int main(int count, char** arguments) {
   ravnest::collective::SimulationOutcome total;
   const auto simulate = [&](std::uint64_t seed, const ravnest::Tell& tell) {
     const auto outcome = ravnest::collective::simulate(seed, tell);
-    total.messages += outcome.messages;
-    total.attempts += outcome.attempts;
-    total.commits += outcome.commits;
-    total.crashes += outcome.crashes;
-    total.returns += outcome.returns;
-    total.newcomers += outcome.newcomers;
-    total.outs += outcome.outs;
-    total.partings += outcome.partings;
+    total += outcome;
     return outcome.violation;
   };
   return ravnest::run_seeds("council_simulation", count, arguments, simulate, [&] {

@@ -7,12 +7,7 @@ int main(int count, char** arguments) {
   ravnest::transport::SimulationOutcome total;
   const auto simulate = [&](std::uint64_t seed, const ravnest::Tell& tell) {
     const auto outcome = ravnest::transport::simulate(seed, tell);
-    total.arrived += outcome.arrived;
-    total.failed += outcome.failed;
-    total.cuts += outcome.cuts;
-    total.partitions += outcome.partitions;
-    total.restarts += outcome.restarts;
-    total.losses += outcome.losses;
+    total += outcome;
     return outcome.violation;
   };
   return ravnest::run_seeds("transport_simulation", count, arguments, simulate, [&] {

@@ -239,7 +239,7 @@ void Council::tell() {
 void Council::begin(const Averaging& go) {
   attempt_ = go.attempt;
   greatest_ = std::max(greatest_, attempt_);
-  open_ = Attempt{go.round, go.attempt, go.seats, go.last, go.newcomers};
+  open_ = Attempt{go.round, go.attempt, go.seats, go.last, go.whole};
   complete_ = false;
   missing_.clear();
   companions_.clear();

@@ -41,7 +41,9 @@ struct Attempt {
   std::uint64_t attempt = 0;      // grows at every cluster
   std::vector<wire::Seat> seats;  // by cluster
   bool last = false;              // all seats train no more
-  bool newcomers = false;         // some seat's weights are not those of the others
+  // The weights themselves are averaged, not what was made of them since the last round: some seat's come from
+  // elsewhere, or nobody has trained.
+  bool whole = false;
 
   bool operator==(const Attempt&) const = default;
 };

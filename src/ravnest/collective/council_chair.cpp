@@ -193,7 +193,7 @@ void Council::propose(const std::vector<int>& seats) {
     const Averaging& one = cluster == self_ ? own : *stand_of(cluster);
     go.seats.push_back({static_cast<std::uint32_t>(cluster), one.newcomer ? 0 : one.weight});
     go.last = go.last && one.finished;
-    go.newcomers = go.newcomers || one.newcomer;
+    go.whole = go.whole || one.newcomer;
     only_newcomers = only_newcomers && one.newcomer;
     sum += go.seats.back().weight;
   }
@@ -202,6 +202,7 @@ void Council::propose(const std::vector<int>& seats) {
     const bool newcomer = cluster == self_ ? newcomer_ : stand_of(cluster)->newcomer;
     if (!(sum > 0) && (only_newcomers || !newcomer)) seat.weight = 1;
   }
+  go.whole = go.whole || !(sum > 0);
   for (const int cluster : seats) {
     if (cluster != self_) actions_.emplace_back(Send{cluster, go});
   }

@@ -8,6 +8,7 @@
 namespace ravnest::collective {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using wire::Averaging;
@@ -134,10 +135,20 @@ TEST(Council, WhoComesLaterIsANewcomerWithoutWeight) {
   EXPECT_EQ(clusters[2].round(), 2U);
   for (const int i : {2, 1, 0}) clusters.enter(i, 4);
   EXPECT_THAT(clusters.weights(2), ElementsAre(4, 4, 0));
-  EXPECT_TRUE(clusters.begun[0].newcomers);
+  EXPECT_TRUE(clusters.begun[0].whole);
   for (int i = 0; i < 3; ++i) clusters.complete(i);
   EXPECT_FALSE(clusters[2].newcomer());
   EXPECT_THAT(clusters.held[2], ElementsAre(2));
+}
+
+TEST(Council, ARoundInWhichNobodyTrainedIsOfTheWeightsThemselves) {
+  Clusters clusters(2);
+  for (const double weight : {0.0, 4.0}) {
+    for (const int i : {0, 1}) clusters.enter(i, weight);
+    EXPECT_THAT(clusters.weights(0), Each(weight > 0 ? weight : 1));
+    EXPECT_EQ(clusters.begun[0].whole, weight == 0);
+    for (const int i : {0, 1}) clusters.complete(i);
+  }
 }
 
 TEST(Council, ANewcomerDoesNotTakeTheChair) {

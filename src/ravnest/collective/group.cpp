@@ -77,7 +77,7 @@ Status Group::run(Operation operation, std::span<T> values, TimePoint deadline, 
 // Of the member's own chunks, at a time: what a processor's cache holds, and what a fast network has on its way.
 std::size_t Group::most_under_way() const {
   const double bytes = kCacheBytes + kNetworkBytesPerSecond * neighbours_.round_trip_s();
-  return std::max<std::size_t>(static_cast<std::size_t>(bytes) / options_.chunk_bytes, 2);
+  return std::max<std::size_t>(static_cast<std::size_t>(bytes) / std::max<std::size_t>(options_.chunk_bytes, 1), 2);
 }
 
 template <class T>

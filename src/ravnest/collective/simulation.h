@@ -41,6 +41,9 @@ struct SimulationOutcome {
   std::uint64_t partings = 0;  // of two that live both
   std::uint64_t misfits = 0;   // messages that do not fit
   std::uint64_t ignored = 0;   // messages
+
+  // The sum of what was counted.
+  SimulationOutcome& operator+=(const SimulationOutcome& other);
 };
 
 // Is told every event, as a line.

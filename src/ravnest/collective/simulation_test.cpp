@@ -24,14 +24,7 @@ TEST_P(CouncilSimulation, PromisesAreKept) {
     const std::uint64_t seed = static_cast<std::uint64_t>(GetParam()) * kSeeds + i;
     const SimulationOutcome outcome = simulate(seed);
     ASSERT_EQ(outcome.violation, "") << "seed " << seed;
-    total.attempts += outcome.attempts;
-    total.commits += outcome.commits;
-    total.crashes += outcome.crashes;
-    total.returns += outcome.returns;
-    total.newcomers += outcome.newcomers;
-    total.outs += outcome.outs;
-    total.partings += outcome.partings;
-    total.misfits += outcome.misfits;
+    total += outcome;
   }
   // A simulation in which nothing happens proves nothing.
   EXPECT_GT(total.attempts, 3 * kSeeds);

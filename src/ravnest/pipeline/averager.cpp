@@ -238,7 +238,7 @@ void Averager::hear_stage(int stage, const wire::Averaging& message) {
 void Averager::hear_root(const wire::Averaging& message) {
   if (message.kind == AveragingKind::kCommit) return commit(message.last);
   if (message.kind != AveragingKind::kGo) return;
-  collective::Attempt attempt{message.round, message.attempt, message.seats, message.last, message.newcomers};
+  collective::Attempt attempt{message.round, message.attempt, message.seats, message.last, message.whole};
   if (Status fits = check_seats(attempt.seats, options_.cluster, options_.roots.size()); !fits.ok())
     return fail(fits.with_context(text(options_.nodes.front(), " begins a round that can't be")));
   begin(std::move(attempt));
@@ -265,7 +265,7 @@ void Averager::carry_out(Council::Begin& begun) {
                .attempt = attempt.attempt,
                .seats = attempt.seats,
                .last = attempt.last,
-               .newcomers = attempt.newcomers});
+               .whole = attempt.whole});
   complete_.clear();
   {
     const std::lock_guard lock(mutex_);

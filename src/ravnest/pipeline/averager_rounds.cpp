@@ -43,13 +43,13 @@ void Averager::exchange() {
   if (exchange_ && !exchange_->complete()) miss_the_gone();
 }
 
-// A round with newcomers is one of the weights themselves, since those do not know what the others held before.
+// Newcomers do not know what the others held before. And where nobody has trained, momentum must not carry on.
 std::vector<ExchangePart> Averager::parts_to_exchange() {
-  const bool whole = !outer_ || attempt_->newcomers;
+  const bool whole = !outer_ || attempt_->whole;
   lost_now_ = residuals_;
   Outer::Strands parameters;
   for (const StrandValues& strand : *given_) parameters.push_back(strand.parameters);
-  if (!whole) parameters = outer_->difference(parameters);
+  if (!whole) parameters = outer_->difference(std::move(parameters));
   const Outer::Strands momentum = whole && outer_ ? outer_->momentum() : Outer::Strands();
   std::vector<ExchangePart> parts;
   for (std::size_t s = 0; s < given_->size(); ++s) {
@@ -158,7 +158,7 @@ StageValues Averager::conclude() {
       case Vector::kMomentum: momentum[part.strand] = std::move(part.values); break;
     }
   }
-  if (outer_ && attempt_->newcomers) {
+  if (outer_ && attempt_->whole) {
     for (wire::ErrorFeedback& residual : residuals_) residual.reset();
     const bool carried = std::ranges::any_of(momentum, [](const auto& strand) { return !strand.empty(); });
     parameters = outer_->take_mean(std::move(parameters), carried ? std::move(momentum) : Outer::Strands());

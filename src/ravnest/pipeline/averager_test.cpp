@@ -225,6 +225,28 @@ TEST_F(Averagers, LongVectorsGoThroughInChunks) {
   EXPECT_EQ(result(2, 0, 1).mean.at(0).parameters, first.mean[0].parameters);
 }
 
+TEST_F(Averagers, WithoutTrainingMomentumDoesNotCarryOn) {
+  const OuterOptions nesterov{.nesterov = true};
+  open(in_a_row(2), [&](AveragerOptions& options) { options.outer = nesterov; });
+  const std::vector<float> start(10, 1.0F);
+  const std::vector<float> step(10, 0.5F);
+  for (int cluster = 0; cluster < 2; ++cluster) at(cluster).begin_with(values(start));
+  Outer expected(nesterov, {start});
+  std::vector<float> held = start;
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    const bool trained = round != 2;
+    for (int cluster = 0; cluster < 2; ++cluster) {
+      std::vector<float> own = held;
+      for (std::size_t i = 0; trained && i < own.size(); ++i) own[i] += step[i];
+      at(cluster).enter(round, trained ? 1 : 0);
+      at(cluster).give(round, values(std::move(own)));
+    }
+    if (trained) held = expected.take_mean_difference({step}).at(0);
+    EXPECT_THAT(result(0, 0, round).mean.at(0).parameters, Pointwise(FloatEq(), held)) << "round " << round;
+    EXPECT_THAT(result(1, 0, round).mean.at(0).parameters, Pointwise(FloatEq(), held)) << "round " << round;
+  }
+}
+
 TEST_F(Averagers, CompressedDifferencesFollowTheMean) {
   const auto compressed = [](AveragerOptions& options) { options.codec = {.kind = wire::CodecKind::kInt8}; };
   open(in_a_row(2), compressed);

@@ -97,7 +97,7 @@ void Driver::look_at_rounds() {
   if (!stage_.is_root()) return;
   if (options_.averaging->called()) stage_.call_round();
   // Not before the call is open, and not when it is over: then in the next one.
-  const bool over = call_.accounted() || (trains_ && finished_ && options_.averaging->over());
+  const bool over = call_.accounted() || (task_ && trains_ && finished_ && options_.averaging->over());
   if (opened_ && !over && options_.averaging->wants_pass()) stage_.join_round();
 }
 

@@ -288,6 +288,17 @@ TEST(DriverRounds, APassThatIsWantedWhenTheCallIsOverComesWithTheNextCall) {
   EXPECT_EQ(averaging.cluster.worker(1).rounds_taken(), from_one(2));
 }
 
+TEST(DriverRounds, APassThatIsWantedComesBeforeTheNextCallTrains) {
+  AveragingCluster averaging(100, AverageMode::kOverlap);
+  averaging.others.train_again_at_the_end();
+  averaging.train(2);
+  averaging.expect_to_end_well();
+  averaging.cluster.run_again(/*trains=*/true);
+  averaging.train(1);
+  averaging.expect_to_end_well();
+  EXPECT_THAT(averaging.others.entered(), ElementsAre(Entered{1, 20}, Entered{2, 0}, Entered{3, 10}));
+}
+
 TEST(DriverRounds, AnAveragingPassThatIsAskedForComesAfterWhatWasBegun) {
   AveragingCluster averaging(100, AverageMode::kOverlap);
   averaging.train(2);

@@ -4,12 +4,11 @@
 
 namespace ravnest::pipeline {
 
-Outer::Strands Outer::difference(const Strands& weights) const {
-  Strands difference = weights;
-  for (std::size_t s = 0; s < difference.size(); ++s) {
-    for (std::size_t i = 0; i < difference[s].size(); ++i) difference[s][i] -= held_[s][i];
+Outer::Strands Outer::difference(Strands weights) const {
+  for (std::size_t s = 0; s < weights.size(); ++s) {
+    for (std::size_t i = 0; i < weights[s].size(); ++i) weights[s][i] -= held_[s][i];
   }
-  return difference;
+  return weights;
 }
 
 const Outer::Strands& Outer::take_mean_difference(const Strands& mean) {

@@ -31,7 +31,7 @@ class Outer {
   Outer(OuterOptions options, Strands held) : options_(options), held_(std::move(held)) {}
 
   // What was made of the weights since the last round.
-  Strands difference(const Strands& weights) const;
+  Strands difference(Strands weights) const;
   // A round holds: the mean of all differences. Returns what all clusters hold now.
   const Strands& take_mean_difference(const Strands& mean);
 

@@ -155,12 +155,13 @@ class Stage {
   // The cluster's round holds, and its result is there. Rounds are counted by the cluster itself, from 1; none holds
   // before this stage takes part in it.
   Status on_held(std::uint64_t round);
-  // Root: another cluster asks for the next round: it is due with the next update.
-  void call_round() { called_ = true; }
+  // Root: another cluster asks for the next round: it is due with the next update. While one is under way it is that
+  // one which is asked for, and here and in `join_round` nothing happens: to be said again as long as it is so.
+  void call_round() { called_ = called_ || round_is_over(); }
   // Root: an averaging pass, as soon as the batches that were begun are done and the last round holds.
   void average() { averaging_asked_ = true; }
   // Root: other clusters hold a round which this one has to enter: by an averaging pass, unless a marked one is first.
-  void join_round() { joining_ = true; }
+  void join_round() { joining_ = joining_ || round_is_over(); }
   // Not the root: the root's call is over, after so many passes of all calls. All of them are done here, since the root
   // has their answers (`done` is said before an answer is sent); passes of the next call may have come before this.
   Status on_over(std::uint64_t passes);

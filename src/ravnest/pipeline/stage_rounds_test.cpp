@@ -127,6 +127,19 @@ TEST(Rounds, ThatAreCalledAreDueWithTheNextUpdateAndTheCountBeginsAnew) {
   EXPECT_THAT(rounds_by_pass(root), ElementsAre("1@1", "2@4"));
 }
 
+TEST(Rounds, ThatAreCalledForAgainWhileOneIsUnderWayAreThatOne) {
+  Stage root(averaging_root(100, AverageMode::kOverlap, 1));
+  root.call_round();
+  offer(root, 1);
+  EXPECT_THAT(do_all_with_rounds(root), ElementsAre("F0", "B0", "U0 gives 1"));
+  root.call_round();
+  root.join_round();
+  EXPECT_FALSE(root.waits_for_round());
+  ASSERT_TRUE(root.on_held(1).ok());
+  offer(root, 2);
+  EXPECT_THAT(rounds_by_pass(root), IsEmpty());
+}
+
 TEST(Rounds, TakeNoPartInPassesThatDoNotTrain) {
   Stage root(averaging_root(1, AverageMode::kOverlap, 1));
   root.offer(kEvaluate);

@@ -227,9 +227,9 @@ class StubCluster {
     join();
   }
 
-  void run_again() {
+  void run_again(bool trains = false) {
     for (const auto& node : nodes_) {
-      node->thread = std::thread([&own = *node] { own.outcome = own.driver->run().status(); });
+      node->thread = std::thread([&own = *node, trains] { own.outcome = own.driver->run("", trains).status(); });
     }
   }
 

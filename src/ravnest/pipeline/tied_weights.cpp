@@ -48,7 +48,9 @@ std::vector<Outgoing> TiedWeights::messages_for(const std::vector<int>& stages, 
                                                 std::uint64_t number) const {
   std::vector<Outgoing> messages;
   for (const int stage : stages) {
-    messages.push_back({stage, wire::TiedTensors{gradients, number, static_cast<std::uint32_t>(self_), {}}});
+    Outgoing& outgoing = messages.emplace_back();
+    outgoing.stage = stage;
+    outgoing.message = wire::TiedTensors{gradients, number, static_cast<std::uint32_t>(self_), {}};
   }
   return messages;
 }

@@ -363,6 +363,17 @@ class Simulation {
 
 }  // namespace
 
+SimulationOutcome& SimulationOutcome::operator+=(const SimulationOutcome& other) {
+  accepted += other.accepted;
+  arrived += other.arrived;
+  failed += other.failed;
+  cuts += other.cuts;
+  partitions += other.partitions;
+  restarts += other.restarts;
+  losses += other.losses;
+  return *this;
+}
+
 SimulationOutcome simulate(std::uint64_t seed, const std::function<void(const std::string&)>& tell) {
   return Simulation(seed, tell).run();
 }

@@ -22,6 +22,9 @@ struct SimulationOutcome {
   std::uint64_t partitions = 0;
   std::uint64_t restarts = 0;
   std::uint64_t losses = 0;  // of peers, as reported
+
+  // The sum of what was counted.
+  SimulationOutcome& operator+=(const SimulationOutcome& other);
 };
 
 // `tell` is told every event, as a line.

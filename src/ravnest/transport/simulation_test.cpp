@@ -24,11 +24,7 @@ TEST_P(Simulation, PromisesAreKeptUnderRandomFaults) {
     const std::uint64_t seed = static_cast<std::uint64_t>(GetParam()) * 1'000'000 + seeds;
     const SimulationOutcome outcome = simulate(seed);
     ASSERT_EQ(outcome.violation, "") << "seed " << seed;
-    total.arrived += outcome.arrived;
-    total.failed += outcome.failed;
-    total.cuts += outcome.cuts;
-    total.restarts += outcome.restarts;
-    total.losses += outcome.losses;
+    total += outcome;
   }
   // A simulation in which nothing happens proves nothing.
   EXPECT_GT(total.arrived, 10 * seeds);

@@ -159,7 +159,7 @@ void fields(auto& f, Averaging& averaging) {
   f(averaging.missing);
   f(averaging.seats);
   f(averaging.last);
-  f(averaging.newcomers);
+  f(averaging.whole);
 }
 
 void fields(auto& f, Control& control) {

@@ -131,7 +131,7 @@ struct Averaging {
 
   std::vector<Seat> seats = {};  // kGo, by cluster; kStand: those of the last attempt that it has not lost since
   bool last = false;             // kGo: all are finished; kOut: there is no round left to come in at, go on alone
-  bool newcomers = false;        // kGo: some seat's is one
+  bool whole = false;  // kGo: of the weights themselves, since some seat is a newcomer's, or nobody has trained
 
   bool operator==(const Averaging&) const = default;
 };

@@ -55,7 +55,7 @@ Averaging sample_averaging() {
           .missing = {19, 20},
           .seats = {{21, 0.25}, {22, 0.75}},
           .last = true,
-          .newcomers = false};
+          .whole = false};
 }
 
 std::vector<Message> one_of_each() {

@@ -7,8 +7,9 @@ void Run::look_at_other_clusters() {
   Stage& root = node(0).stage;
   if (choices_.chance(scenario_.call_percent)) {
     say("the root is called to the next round");
+    const bool under_way = root.rounds_entered() > root.rounds_held();  // then it is that one which is called for
     root.call_round();
-    judge_.called();
+    if (!under_way) judge_.called();
   }
   // After the call's last pass it would be one more at the end.
   if (offered_ < scenario_.calls[call_].size() && choices_.chance(scenario_.average_percent)) {
