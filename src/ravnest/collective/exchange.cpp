@@ -133,7 +133,7 @@ template <class T>
 transport::Buffer Exchange<T>::place_for_sum(const RingStep& step, Tensor* received) {
   if (received != nullptr && received->codec == CodecKind::kNone && received->data.owner.use_count() == 1) {
     const ByteSpan came = received->data.bytes;
-    return {{const_cast<std::byte*>(came.data()), came.size()}, std::const_pointer_cast<void>(received->data.owner)};
+    return {{const_cast<std::byte*>(came.data()), came.size()}, received->data.owner};
   }
   return pool_.take(step.range.size() * sizeof(T));
 }
