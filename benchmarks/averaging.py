@@ -21,6 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 from digits import load_data, make_model  # noqa: E402
+from digits_clusters import quiet, validation_outputs  # noqa: E402
 from nodes import Cluster, plan  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
@@ -30,23 +31,15 @@ import ravnest  # noqa: E402
 BATCH = 32
 
 
-def quietly(function, *args, **options):
-    with open(os.devnull, "w") as nowhere:
-        kept, sys.stdout = sys.stdout, nowhere
-        try:
-            return function(*args, **options)
-        finally:
-            sys.stdout = kept
-
-
 def train(nodes: int, seed: int, epochs: int, **options) -> dict:
     """Validation loss, and each node's rounds."""
-    (images, targets), (checked, wanted) = load_data()
+    images, targets = load_data()[0]
     results, lock = {"rounds": {}}, threading.Lock()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         ravnest.set_seed(seed)
-        made = quietly(plan, folder, make_model(), (torch.rand(BATCH, 1, 8, 8),), nodes=nodes)
+        with quiet():
+            made = plan(folder, make_model(), (torch.rand(BATCH, 1, 8, 8),), nodes=nodes)
         assert len(made.clusters) == 2
 
         def script(make):
@@ -64,11 +57,7 @@ def train(nodes: int, seed: int, epochs: int, **options) -> dict:
                     results["rounds"][node.name] = node._core.rounds()
 
         Cluster(folder, nodes).run(script)
-        fused = quietly(ravnest.model_fusion, trained=folder / "trained")
-        model = make_model()
-        model.load_state_dict(torch.load(fused, weights_only=True))
-        with torch.no_grad():
-            results["loss"] = nn.functional.mse_loss(model.eval()(checked), wanted).item()
+        results["loss"] = nn.functional.mse_loss(*validation_outputs(folder)).item()
     return results
 
 

@@ -13,7 +13,10 @@ class CpuQuota:
     def __init__(self, cores: float, name: str):
         first = FIRST.is_dir()
         self._group = (FIRST if first else SECOND) / f"ravnest_{os.getpid()}_{name}"
-        self._group.mkdir()
+        try:
+            self._group.mkdir()
+        except OSError as error:
+            raise RuntimeError("CPU quotas need root, and control groups that can be written to") from error
         quota = int(cores * PERIOD_US)
         if first:
             (self._group / "cpu.cfs_period_us").write_text(str(PERIOD_US))

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from os import devnull
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def run(
     `meanwhile` is called with the processes of each cluster once all are started.
     """
     ravnest.set_seed(0)
-    with open(devnull, "w") as nowhere, redirect_stdout(nowhere):
+    with quiet():
         made = plan(folder, make_model(), (torch.rand(BATCH, 1, 8, 8),), nodes=sum(sizes), min_cluster_size=min(sizes))
     names = [[node.name for node in cluster.nodes] for cluster in made.clusters]
     assert [len(each) for each in names] == sizes, names
@@ -56,13 +56,25 @@ def _of_cluster(ended: list[tuple[int, str]]) -> list[dict] | None:
     return [json.loads(output.splitlines()[-1]) for _, output in ended]
 
 
-def accuracy(folder: Path, cluster: int = 0) -> float:
-    """Of the cluster's fused model, by plain PyTorch, in percent."""
+@contextmanager
+def quiet():
+    """Without what is printed within."""
     with open(devnull, "w") as nowhere, redirect_stdout(nowhere):
-        fused = ravnest.model_fusion(cluster_id=cluster, trained=folder / "trained")
+        yield
+
+
+def validation_outputs(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the first cluster's fused model makes of the validation set, by plain PyTorch, and the targets."""
+    with quiet():
+        fused = ravnest.model_fusion(trained=folder / "trained")
     model = make_model()
     model.load_state_dict(torch.load(fused, weights_only=True))
     images, targets = load_data()[1]
     with torch.no_grad():
-        right = model.eval()(images).argmax(1) == targets.argmax(1)
-    return 100 * right.float().mean().item()
+        return model.eval()(images), targets
+
+
+def accuracy(folder: Path) -> float:
+    """Of the first cluster's fused model, in percent."""
+    outputs, targets = validation_outputs(folder)
+    return 100 * (outputs.argmax(1) == targets.argmax(1)).float().mean().item()

@@ -29,7 +29,11 @@ def kill_half_way(folder: Path):
     def kill(clusters: list) -> None:
         batches = EPOCHS * (int(SAMPLES[1]) // 64 + 1)
         losses = folder / "losses_cluster_1.txt"
-        wait_for(lambda: losses.exists() and losses.read_text().count("\n") > batches / 2, "no half", within_s=300)
+
+        def is_half_way() -> bool:
+            return losses.exists() and losses.read_text().count("\n") > batches / 2
+
+        wait_for(is_half_way, "the second cluster is not half-way", within_s=300)
         for process in clusters[1]:
             process.kill()
 
