@@ -2,8 +2,11 @@
 
 find_program(RAVNEST_CCACHE ccache)
 if(RAVNEST_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Without the sloppiness ccache passes by every file that uses a precompiled header.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${RAVNEST_CCACHE})
+  # Without the sloppiness ccache passes by every file that uses a precompiled header. Paths below the checkout count as
+  # relative ones, so that another clone or worktree finds what this one compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1 ${RAVNEST_CCACHE})
 endif()
 if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache")
   set(RAVNEST_LAUNCHER_IS_CCACHE ON)
