@@ -158,7 +158,7 @@ TEST_F(Commands, DoctorExaminesTheNodeThatWasUnpackedHere) {
                        plan::encode_node(data_.here().plan, 1, data_.here().node_data));
   const plan::testing::TemporaryFolder there;
   const std::string package = (there.path() / "node_1.ravnest").string();
-  EXPECT_EQ(run({"pack", "node_1", "-o", package}).ended(), 0);
+  EXPECT_EQ(run({"pack", "1", "-o", package}).ended(), 0);
   const std::string node_data = (there.path() / "node_data").string();
   EXPECT_EQ(Command({"unpack", package, "--node-data", node_data}).ended(), 0);
   Command doctor({"doctor", "--node-data", node_data});

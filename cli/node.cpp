@@ -45,7 +45,7 @@ void run(NodeRequest request) {
 void add_node(CLI::App& app) {
   CLI::App* command = app.add_subcommand("node", "Train as one node of the plan, without Python");
   const auto request = std::make_shared<NodeRequest>();
-  command->add_option("name", request->name, "The node, such as node_1")->envname("RAVNEST_NODE")->required();
+  command->add_option("name", request->name, "The node, such as node_1 or 1")->envname("RAVNEST_NODE")->required();
   command->add_option("--config", request->config, "What to train on, how, and for how long")->capture_default_str();
   command->add_option("--node-data", request->node_data, "The folder with the plan")->capture_default_str();
   command->add_option("--trained", request->trained, "The folder to save this node's stage in")->capture_default_str();

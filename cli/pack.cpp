@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "ravnest/doctor/plan_here.h"
 #include "ravnest/plan/files/folder.h"
 
 namespace ravnest::cli {
@@ -20,6 +21,8 @@ struct PackOptions {
 };
 
 void run_pack(PackOptions options) {
+  const doctor::PlanHere here = require(doctor::read_plan_here(options.node_data));
+  options.node = plan::node_name(require(doctor::node_named(here.plan, options.node)));
   if (options.archive.empty()) options.archive = options.node + ".ravnest";
   if (!options.force && plan::is_there(options.archive))
     require(invalid(options.archive.string(), " exists already; --force replaces it"));
@@ -35,7 +38,7 @@ void run_pack(PackOptions options) {
 void add_pack(CLI::App& app) {
   CLI::App* command = app.add_subcommand("pack", "Make one archive of what one node needs of a plan");
   const auto options = std::make_shared<PackOptions>();
-  command->add_option("node", options->node, "The node, such as node_3")->required();
+  command->add_option("node", options->node, "The node, such as node_3 or 3")->required();
   command->add_option("--node-data", options->node_data, "The folder with the plan")->capture_default_str();
   command->add_option("-o,--output", options->archive, "The archive to write (default: NODE.ravnest)");
   command->add_flag("--force", options->force, "Replace an archive that exists");

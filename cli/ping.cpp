@@ -92,7 +92,7 @@ void run_ping(const Options& options) {
 void add_ping(CLI::App& app) {
   CLI::App* command = app.add_subcommand("ping", "Show how the path from this machine to a node is");
   const auto options = std::make_shared<Options>();
-  command->add_option("node", options->node, "The node, such as node_3")->required();
+  command->add_option("node", options->node, "The node, such as node_3 or 3")->required();
   command->add_option("--as", options->as, "In whose name to ask; by default another node whose identity is here");
   command->add_option("--node-data", options->node_data, "The folder with the plan")->capture_default_str();
   command->add_option("--count", options->count, "Probes for the round trip")

@@ -1,5 +1,7 @@
 """The user's optimizer: stock ones run natively, all others as they are."""
 
+import types
+
 import torch
 
 from . import _core
@@ -27,7 +29,7 @@ class StageOptimizer:
         unique = {id(p): p for p in core.parameters().values() if p.requires_grad}
         self._parameters = list(unique.values())
         self._native = form_without_torch(optimizer, options, len(self._parameters))
-        self.own = None
+        self.own = self._step = None
         if self._native is None:
             self.make(core)
 
@@ -41,6 +43,9 @@ class StageOptimizer:
         self._native = self._native or native_form(self.own, self._parameters)
         if self._native is not None:
             watch(self.own, core.set_option)
+        self._step = getattr(self.own, "step", None)
+        if isinstance(self.own, torch.optim.Optimizer):
+            self.own.step = types.MethodType(_refuse_to_step, self.own)
 
     def take_state(self, core) -> None:
         """Have the one in torch show the state of the one that the core steps."""
@@ -52,7 +57,7 @@ class StageOptimizer:
         """What the core takes to make its updates with: (name, groups), or what makes one step, or None."""
         if self._native is not None or self.own is None:
             return self._native
-        return guarded("the optimizer", step_function(self.own, self._parameters))
+        return guarded("the optimizer", step_function(self._step, self._parameters))
 
 
 class NamedOptimizer(torch.optim.Optimizer):
@@ -65,8 +70,13 @@ class NamedOptimizer(torch.optim.Optimizer):
         super().__init__(params, defaults)
 
     def step(self, closure=None):
-        """The node steps it."""
-        raise RuntimeError("the node steps its optimizer by itself")
+        """The core steps it."""
+        _refuse_to_step(self)
+
+
+def _refuse_to_step(optimizer, closure=None):
+    """What `step` of a node's optimizer does when a script calls it: a step without gradients would change nothing."""
+    raise RuntimeError("the node steps its optimizer by itself: leave optimizer.step() out of your script")
 
 
 def make_optimizer(optimizer, options: dict, parameters: list[torch.Tensor]):
@@ -165,13 +175,13 @@ def watch(optimizer, tell) -> None:
     renew()
 
 
-def step_function(optimizer, parameters: list[torch.Tensor]):
-    """What makes one step of an optimizer that runs as it is: step(parameters, gradients)."""
+def step_function(own_step, parameters: list[torch.Tensor]):
+    """What makes one step of an optimizer that runs as it is, by its own step(): step(parameters, gradients)."""
 
     def step(_, gradients):
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
-        optimizer.step()
+        own_step()
         for parameter in parameters:
             parameter.grad = None
 

@@ -97,6 +97,18 @@ def test_rates_that_are_set_by_hand_hold_from_the_next_call_on(cluster):
     assert all(cluster.run(play).values())
 
 
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adamax, "LAMB"])
+def test_a_script_that_steps_the_optimizer_itself_is_told(alone, optimizer):
+    def play(make):
+        train, _ = loaders(shuffle=False)
+        with make(optimizer=optimizer, optimizer_params={"lr": 0.1}, criterion=criterion, labels=train) as node:
+            Trainer(node=node, train_loader=train).train()  # the node itself can
+            node.optimizer.step()
+
+    with pytest.raises(RuntimeError, match="the node steps its optimizer by itself"):
+        alone.run(play)
+
+
 def test_an_optimizer_of_ours_by_its_name(cluster):
     cluster.run(script(optimizer="LAMB", optimizer_params={"lr": 0.01}, schedule="async"))
     assert cluster.losses()[-1] < cluster.losses()[0]

@@ -30,7 +30,7 @@ struct NodeSummary {
   std::uint64_t bytes_sent = 0;     // on its connections
   std::uint64_t bytes_received = 0;
   std::uint64_t tensor_bytes_sent = 0;  // before compression
-  double round_trip_s = 0;              // to the next stage, of the leaf to the one before; 0: not measured
+  double round_trip_s = 0;              // to the next stage; 0: not measured, or there is none
 
   bool operator==(const NodeSummary&) const = default;
 };

@@ -168,13 +168,13 @@ metrics::NodeSummary Node::summary() const {
   summary.staleness_mean = summary.passes == 0 ? 0 : static_cast<double>(stale) / static_cast<double>(summary.passes);
   summary.staleness_most = now.counts.staleness_most;
   summary.versions_most = worker_->versions_most();
-  for (const std::string& node : nodes_) {
-    const auto peer = endpoint_->statistics(node);
+  for (std::size_t stage = 0; stage < nodes_.size(); ++stage) {
+    const auto peer = endpoint_->statistics(nodes_[stage]);
     if (!peer.ok()) continue;  // this node itself
     summary.bytes_sent += peer->bytes_sent;
     summary.bytes_received += peer->bytes_received;
     summary.tensor_bytes_sent += peer->message_bytes_sent;
-    summary.round_trip_s = std::max(summary.round_trip_s, peer->round_trip_s);
+    if (static_cast<int>(stage) == this->stage() + 1) summary.round_trip_s = peer->round_trip_s;
   }
   return summary;
 }
