@@ -11,6 +11,7 @@ from .capture import capture
 from .examples import infer_example
 from .graph import load
 from .seed import current_seed
+from .settings import number, whole_number
 
 
 def clusterize(
@@ -52,6 +53,9 @@ def clusterize(
     node_data = os.fspath(node_data)
     pool_file = os.fspath(pool) if pool is not None else os.path.join(node_data, "node_configs.json")
     _core.check_pool(pool_file)
+    min_cluster_size = whole_number("min_cluster_size", min_cluster_size, 10**6)
+    average_every = whole_number("average_every", average_every, 10**9)
+    optimizer_state = number("optimizer_state", optimizer_state)
     if isinstance(example_args, torch.Tensor):
         example_args = (example_args,)
     args, kwargs = tuple(example_args), dict(example_kwargs or {})

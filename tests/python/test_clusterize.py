@@ -233,11 +233,36 @@ def test_a_bad_balance_is_a_value_error(folder):
         clusterize(DIGITS.build(), (torch.rand(64, 1, 8, 8),), balance="speed")
 
 
-@pytest.mark.parametrize("option", [{"average_every": 0}, {"optimizer_state": -1.0}, {"min_cluster_size": 0}])
-def test_a_bad_number_is_a_value_error(option, archive, tmp_path):
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ({"average_every": 0}, "averagings must be from 1 to"),
+        ({"optimizer_state": -1.0}, "state must be from 0 to 100"),
+        ({"optimizer_state": 1e30}, "state must be from 0 to 100"),
+        ({"optimizer_state": float("nan")}, "state must be from 0 to 100"),
+        ({"min_cluster_size": 0}, "min_cluster_size must be from 1"),
+        ({"min_cluster_size": 50}, r"at least 50 nodes \(min_cluster_size\), but the pool has 3"),
+    ],
+)
+def test_a_bad_number_is_a_value_error(option, sentence, archive, tmp_path):
     write_pool(tmp_path, [{"ram": 8, "bandwidth": 10}] * 3)
-    with pytest.raises(ValueError, match=r"must be at least 1|cannot be -1"):
+    with pytest.raises(ValueError, match=sentence):
         plan_archive(archive(DIGITS), tmp_path, **option)
+    assert not (tmp_path / "plan.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "kind", "sentence"),
+    [
+        ({"min_cluster_size": 10**30}, ValueError, "min_cluster_size must be from 1 to 1000000, not 1000000"),
+        ({"average_every": 2.5}, TypeError, "average_every is a whole number, not 2.5"),
+        ({"optimizer_state": "2"}, TypeError, "optimizer_state is a number, not '2'"),
+    ],
+)
+def test_an_argument_that_is_no_such_number_is_told_before_the_model_is_captured(option, kind, sentence, folder):
+    write_pool(folder / "node_data", [{"ram": 8, "bandwidth": 10}] * 3)
+    with pytest.raises(kind, match=sentence):
+        clusterize(None, **option)
 
 
 def test_a_failed_plan_leaves_the_earlier_one(folder):

@@ -97,7 +97,11 @@ def test_errors_are_one_sentence_and_leave_the_earlier_plan(planned, archive):
         (["plan", "nowhere.pt2"], "nowhere.pt2"),
         (["plan", archive(DIGITS), "--balance", "speed"], '"params", "time" or "memory"'),
         (["plan", archive(DIGITS), "--pool", "nowhere.json"], "nowhere.json"),
-        (["plan", archive(DIGITS), "--min-cluster-size", "9", "--optimizer-state", "1e12"], "would help"),
+        (
+            ["plan", archive(DIGITS), "--min-cluster-size", "50"],
+            "at least 50 nodes (min_cluster_size), but the pool has 3",
+        ),
+        (["plan", archive(DIGITS), "--optimizer-state", "1e30"], "must be from 0 to 100 bytes per byte of weights"),
         (["plan", folder / "node_data/cluster_0/0.0.0.0:8081/submod.pt"], "is a stage of a model"),
     ]
     for arguments, part in cases:

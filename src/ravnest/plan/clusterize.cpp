@@ -2,6 +2,7 @@
 
 #include "ravnest/graph/slice.h"
 #include "ravnest/plan/files/write.h"
+#include "ravnest/plan/sane.h"
 
 namespace ravnest::plan {
 
@@ -10,6 +11,7 @@ Result<Plan> clusterize(const ir::Model& model, const graph::Profile& profile, c
       options.pool_file.empty() ? options.node_data / "node_configs.json" : options.pool_file;
   const Result<Pool> pool = read_pool(file);
   if (!pool.ok()) return pool.status();
+  if (Status status = check_options(options.form, static_cast<int>(pool->nodes.size())); !status.ok()) return status;
   const Result<ModelCosts> costs = costs_of(model, profile, options.form.training);
   if (!costs.ok()) return costs.status();
   FormOptions form = options.form;
@@ -17,6 +19,7 @@ Result<Plan> clusterize(const ir::Model& model, const graph::Profile& profile, c
   const Result<Formation> formation = form_clusters(*costs, *pool, form);
   if (!formation.ok()) return formation.status();
   Plan plan = complete_plan(*costs, *pool, *formation, options.form);
+  if (Status status = check_figures(plan); !status.ok()) return status;
   if (!options.write) return plan;
   const auto progress = [&](double share) { return !options.form.progress || options.form.progress(0.5 + share / 2); };
   const auto stages_of = [&](int cluster) { return graph::slice(model, plan.cuts(cluster)); };

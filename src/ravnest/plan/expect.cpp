@@ -6,6 +6,11 @@
 #include "ravnest/base/printable.h"
 
 namespace ravnest::plan {
+namespace {
+
+std::string in_brackets(std::string_view unit) { return unit.empty() ? "" : text(" (", unit, ")"); }
+
+}  // namespace
 
 void refuse(const Field& field, std::string_view expected) {
   std::string found = printable(field.json().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -22,16 +27,13 @@ Field expect_member(const Field& field, std::string_view key, std::string_view e
   return field[key];
 }
 
-double expect_positive(const Field& field, std::string_view unit) {
-  const double value = field.json().is_number() ? field.json().get<double>() : 0;
-  if (!std::isfinite(value) || value <= 0) refuse(field, text("a positive number (", unit, ")"));
-  return value;
-}
-
-double expect_latency(const Field& field) {
-  const double value = field.json().is_number() ? field.json().get<double>() : -1;
-  if (!std::isfinite(value) || value < 0) refuse(field, "a number of milliseconds, not negative");
-  return value;
+double expect_number(const Field& field, const Range& range) {
+  const double value = field.json().is_number() ? field.json().get<double>() : NAN;
+  if (range.has(value)) return value;
+  // Who wrote -3 or "8" is told what is meant, without digits that nobody needs.
+  if (range.least > 0 && !(value > 0)) refuse(field, text("a positive number", in_brackets(range.unit)));
+  if (range.least == 0 && !(value >= 0)) refuse(field, text("a number that is not negative", in_brackets(range.unit)));
+  refuse(field, text("a number ", words(range)));
 }
 
 std::int64_t expect_whole(const Field& field, std::int64_t least, std::int64_t most) {

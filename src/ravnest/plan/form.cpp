@@ -6,6 +6,7 @@
 #include "ravnest/base/units.h"
 #include "ravnest/plan/exhaustive.h"
 #include "ravnest/plan/genetic.h"
+#include "ravnest/plan/sane.h"
 
 namespace ravnest::plan {
 namespace {
@@ -30,7 +31,6 @@ class Former {
   Result<Formation> run() {
     const int count = scorer_.nodes();
     const int smallest = std::min(options_.min_cluster_size, count);
-    if (smallest < 1) return invalid("min_cluster_size must be at least 1, not ", options_.min_cluster_size);
     if (smallest > scorer_.most_stages()) return too_few_stages(smallest);
     std::vector<int> nodes(count);
     std::iota(nodes.begin(), nodes.end(), 0);
@@ -234,15 +234,12 @@ class Former {
 
 Result<Formation> form_clusters(const ModelCosts& costs, const Pool& pool, const FormOptions& options) {
   if (pool.nodes.empty()) return invalid("the pool has no nodes");
-  if (options.training.updates_per_round < 1)
-    return invalid("there must be at least 1 update between two averagings, not ", options.training.updates_per_round);
-  if (!(options.training.sent_share > 0))
-    return invalid("what stages send cannot take ", options.training.sent_share, " bytes per byte");
-  if (!(options.training.optimizer_state >= 0))
-    return invalid("the optimizer's state cannot be ", options.training.optimizer_state, " bytes per byte of weights");
+  const int nodes = static_cast<int>(pool.nodes.size());
+  if (Status status = check_options(options, nodes); !status.ok()) return status;
   if (costs.operators.empty()) return invalid("the model has no operators: there is nothing to train");
   if (std::none_of(costs.stored.begin(), costs.stored.end(), [](const StoredCost& each) { return each.parameter; }))
     return invalid("the model has no parameters: there is nothing to train");
+  if (Status status = check_sums(costs, nodes, options.training); !status.ok()) return status;
   return Former(costs, pool, options).run();
 }
 

@@ -5,6 +5,8 @@
 #include "ravnest/base/json.h"
 #include "ravnest/base/json_field.h"
 #include "ravnest/plan/plan.h"
+#include "ravnest/plan/range.h"
+#include "ravnest/plan/sane.h"
 
 namespace ravnest::plan {
 namespace {
@@ -76,10 +78,11 @@ class Decoder {
     plan_.seed = static_cast<std::uint64_t>(root_["seed"].integer());
     plan_.batch = root_["batch"].integer();
     plan_.memory_bytes = root_["memory_bytes"].integer();
+    if (plan_.batch < 1) root_["batch"].fail("expected at least 1");
     plan_.operators = small(root_["operators"]);
-    plan_.training.optimizer_state = root_["optimizer_state"].number();
-    plan_.training.updates_per_round = small(root_["updates_per_round"]);
-    plan_.training.sent_share = root_["sent_share"].number();
+    plan_.training.optimizer_state = within(kOptimizerState, root_["optimizer_state"]);
+    plan_.training.updates_per_round = static_cast<int>(within(kUpdatesPerRound, root_["updates_per_round"]));
+    plan_.training.sent_share = within({1e-6, 2, ""}, root_["sent_share"]);
     plan_.samples_per_s = root_["samples_per_s"].number();
     const Result<Balance> balance = parse_balance(root_["balance"].string());
     if (!balance.ok()) root_["balance"].fail(balance.status().message());
@@ -93,10 +96,17 @@ class Decoder {
     root_["clusters"].for_each([&](const Field& cluster) { add(cluster); });
     plan_.training.clusters = static_cast<int>(plan_.clusters.size());
     if (plan_.clusters.empty()) root_["clusters"].fail("a plan has at least one cluster");
+    if (const Status status = check_figures(plan_); !status.ok()) root_.fail(status.message());
     return std::move(plan_);
   }
 
  private:
+  static double within(const Range& range, const Field& field) {
+    const double value = field.number();
+    if (!range.has(value)) field.fail(text("expected a number ", words(range)));
+    return value;
+  }
+
   static int small(const Field& field) {
     const std::int64_t value = field.integer();
     if (value < 0 || value > 1'000'000'000) field.fail("expected a whole number that is not negative");

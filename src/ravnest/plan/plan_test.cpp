@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -10,6 +12,7 @@
 #include "ravnest/plan/files/write.h"
 #include "ravnest/plan/rings.h"
 #include "ravnest/plan/sample_costs.h"
+#include "ravnest/plan/sane.h"
 
 namespace ravnest::plan {
 namespace {
@@ -93,6 +96,52 @@ TEST(Plan, AChangedOrTruncatedJsonIsRefusedOrStillAPlan) {
       EXPECT_THAT(read.status().message(), HasSubstr("plan.json"));
     }
   }
+}
+
+TEST(Plan, NumbersBeyondAllMachinesAreRefusedBeforeAnythingIsReckoned) {
+  const auto refusal = [](const std::function<void(FormOptions&)>& change) {
+    FormOptions options;
+    change(options);
+    return form_clusters(digits(), equal_pool(3, 8, 10), options).status();
+  };
+  const std::vector<std::pair<Status, std::string>> cases = {
+      {refusal([](FormOptions& options) { options.training.optimizer_state = 1e30; }),
+       "the optimizer's state must be from 0 to 100 bytes per byte of weights, not 1e+30"},
+      {refusal([](FormOptions& options) { options.training.optimizer_state = NAN; }), "bytes per byte of weights, not"},
+      {refusal([](FormOptions& options) { options.training.updates_per_round = 0; }), "must be from 1 to 1000000000"},
+      {refusal([](FormOptions& options) { options.training.sent_share = INFINITY; }), "bytes per byte"},
+      {refusal([](FormOptions& options) { options.min_cluster_size = 0; }), "min_cluster_size must be from 1 to"},
+      {refusal([](FormOptions& options) { options.min_cluster_size = 50; }),
+       "a cluster must have at least 50 nodes (min_cluster_size), but the pool has 3"}};
+  for (const auto& [status, words] : cases) {
+    EXPECT_EQ(status.code(), Code::kInvalid) << words;
+    EXPECT_THAT(status.message(), HasSubstr(words));
+  }
+}
+
+TEST(Plan, AModelWhoseBytesOverflowIsRefused) {
+  ModelCosts huge = chain({{100, 1, 4}, {100, 1, 4}, {100, 1, 4}});
+  huge.operators[1].saved_bytes = INT64_MAX / 3;
+  const Status status = form_clusters(huge, equal_pool(3, 8, 10), {}).status();
+  EXPECT_EQ(status.code(), Code::kInvalid);
+  EXPECT_THAT(status.message(), HasSubstr("cannot be reckoned with"));
+}
+
+TEST(Plan, APlanWithImpossibleFiguresIsNeitherWrittenNorRead) {
+  const Plan good = planned(digits(), equal_pool(3, 8, 10));
+  EXPECT_TRUE(check_figures(good).ok());
+  const auto refused = [&](const std::function<void(Plan&)>& change) {
+    Plan bad = good;
+    change(bad);
+    EXPECT_EQ(check_figures(bad).code(), Code::kInternal);
+    EXPECT_EQ(decode_plan(encode_plan(bad), "plan.json").status().code(), Code::kCorrupt);
+  };
+  refused([](Plan& plan) { plan.clusters[0].stages[1].memory.optimizer = INT64_MIN; });
+  refused([](Plan& plan) { plan.clusters[0].stages[1].memory.weights = INT64_MAX - 1; });
+  refused([](Plan& plan) { plan.clusters[0].stages[1].prediction.send_s = NAN; });
+  refused([](Plan& plan) { plan.clusters[0].period_s = INFINITY; });
+  refused([](Plan& plan) { plan.memory_bytes = -1; });
+  refused([](Plan& plan) { plan.samples_per_s = -1; });
 }
 
 TEST(Plan, ALaterVersionIsRefused) {

@@ -60,10 +60,12 @@ class Decoder {
     const Field benchmarks = expect_member(field, "benchmarks", R"({"ram": GB, "bandwidth": Mbps})");
     expect_object(benchmarks, R"({"ram": GB, "bandwidth": Mbps})");
     note_unknown(benchmarks, {"ram", "bandwidth", "compute", "latency", "reliability"});
-    node.ram_gb = expect_positive(expect_member(benchmarks, "ram", "the memory it may use, in GB"), "GB");
-    node.bandwidth_mbps = expect_positive(expect_member(benchmarks, "bandwidth", "its bandwidth, in Mbps"), "Mbps");
-    if (const auto compute = benchmarks.optional("compute")) node.compute_gflops = expect_positive(*compute, "GFLOP/s");
-    if (const auto latency = benchmarks.optional("latency")) node.latency_ms = expect_latency(*latency);
+    node.ram_gb = expect_number(expect_member(benchmarks, "ram", "the memory it may use, in GB"), kRamGb);
+    node.bandwidth_mbps =
+        expect_number(expect_member(benchmarks, "bandwidth", "its bandwidth, in Mbps"), kBandwidthMbps);
+    if (const auto compute = benchmarks.optional("compute"))
+      node.compute_gflops = expect_number(*compute, kComputeGflops);
+    if (const auto latency = benchmarks.optional("latency")) node.latency_ms = expect_number(*latency, kLatencyMs);
     if (const auto reliability = benchmarks.optional("reliability")) {
       const double value = reliability->json().is_number() ? reliability->json().get<double>() : -1;
       if (!(value >= 0 && value <= 1)) refuse(*reliability, "a chance from 0 to 1");

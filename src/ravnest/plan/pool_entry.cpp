@@ -8,6 +8,7 @@
 #include "ravnest/base/file.h"
 #include "ravnest/base/json.h"
 #include "ravnest/plan/pool.h"
+#include "ravnest/plan/range.h"
 
 namespace ravnest::plan {
 namespace {
@@ -22,18 +23,12 @@ double rounded(double value) {
 
 Status check(const PoolEntry& entry) {
   if (const auto address = parse_address(entry.ip); !address.ok()) return address.status();
-  const auto positive = [](double value) { return std::isfinite(value) && value > 0; };
-  if (!positive(entry.ram_gb)) return invalid("ram must be a positive number of GB, not ", entry.ram_gb);
-  if (!positive(entry.bandwidth_mbps)) {
-    return invalid("bandwidth must be a positive number of Mbps, not ", entry.bandwidth_mbps);
+  if (Status ram = expect_within(kRamGb, "ram", entry.ram_gb); !ram.ok()) return ram;
+  if (Status link = expect_within(kBandwidthMbps, "bandwidth", entry.bandwidth_mbps); !link.ok()) return link;
+  if (entry.compute_gflops) {
+    if (Status compute = expect_within(kComputeGflops, "compute", *entry.compute_gflops); !compute.ok()) return compute;
   }
-  if (entry.compute_gflops && !positive(*entry.compute_gflops)) {
-    return invalid("compute must be a positive number of GFLOP/s, not ", *entry.compute_gflops);
-  }
-  if (entry.latency_ms && !positive(*entry.latency_ms)) {
-    return invalid("latency must be a positive number of ms, not ", *entry.latency_ms);
-  }
-  return {};
+  return entry.latency_ms ? expect_within(kLatencyMs, "latency", *entry.latency_ms) : Status();
 }
 
 }  // namespace

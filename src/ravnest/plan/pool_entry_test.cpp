@@ -74,6 +74,7 @@ TEST(PoolEntry, BadAddressOrNumberIsInvalid) {
   refused({"a:1", 0, 1, {}, {}});
   refused({"a:1", 1, -1, {}, {}});
   refused({"a:1", 1, 1, 0.0, {}});
+  refused({"a:1", 1e30, 1, {}, {}});
   refused({"a:1", 1, 1, {}, std::numeric_limits<double>::infinity()});
 }
 

@@ -58,9 +58,7 @@ class ScenarioDecoder {
     if (const auto seed = root.optional("seed"))
       form.seed = static_cast<std::uint64_t>(expect_whole(*seed, 0, INT64_MAX));
     if (const auto state = root.optional("optimizer_state")) {
-      const double value = state->json().is_number() ? state->json().get<double>() : -1;
-      if (!(value >= 0 && value <= 100)) refuse(*state, "bytes per byte of weights, from 0 to 100");
-      form.training.optimizer_state = value;
+      form.training.optimizer_state = expect_number(*state, kOptimizerState);
     }
     if (const auto factor = root.optional("reduce_factor")) form.training.updates_per_round = updates(*factor);
   }
@@ -99,10 +97,11 @@ class ScenarioDecoder {
     expect_object(group, kGroup);
     expect_only(group, {"count", "ram", "bandwidth", "compute", "latency", "spread"});
     PoolNode like;
-    like.ram_gb = expect_positive(expect_member(group, "ram", "the memory of each node, in GB"), "GB");
-    like.bandwidth_mbps = expect_positive(expect_member(group, "bandwidth", "each node's bandwidth, in Mbps"), "Mbps");
-    if (const auto compute = group.optional("compute")) like.compute_gflops = expect_positive(*compute, "GFLOP/s");
-    if (const auto latency = group.optional("latency")) like.latency_ms = expect_latency(*latency);
+    like.ram_gb = expect_number(expect_member(group, "ram", "the memory of each node, in GB"), kRamGb);
+    like.bandwidth_mbps =
+        expect_number(expect_member(group, "bandwidth", "each node's bandwidth, in Mbps"), kBandwidthMbps);
+    if (const auto compute = group.optional("compute")) like.compute_gflops = expect_number(*compute, kComputeGflops);
+    if (const auto latency = group.optional("latency")) like.latency_ms = expect_number(*latency, kLatencyMs);
     double share = 0;
     if (const auto given = group.optional("spread")) {
       share = given->json().is_number() ? given->json().get<double>() : -1;
@@ -176,11 +175,11 @@ class ScenarioDecoder {
     LinkChange change{ids(expect_member(field, "nodes", kIds)), {}, {}};
     event.name = text("link of ", named(change.nodes), ":");
     if (const auto bandwidth = field.optional("bandwidth")) {
-      change.bandwidth_mbps = expect_positive(*bandwidth, "Mbps");
+      change.bandwidth_mbps = expect_number(*bandwidth, kBandwidthMbps);
       event.name += text(" ", *change.bandwidth_mbps, " Mbps");
     }
     if (const auto latency = field.optional("latency")) {
-      change.latency_ms = expect_latency(*latency);
+      change.latency_ms = expect_number(*latency, kLatencyMs);
       event.name += text(change.bandwidth_mbps ? ", " : " ", *change.latency_ms, " ms");
     }
     if (!change.bandwidth_mbps && !change.latency_ms) refuse(field, R"(a "bandwidth", a "latency", or both)");
@@ -192,8 +191,7 @@ class ScenarioDecoder {
     expect_object(field, kExpected);
     expect_only(field, {"nodes", "factor"});
     ComputeChange change{ids(expect_member(field, "nodes", kIds)), 1};
-    change.factor = expect_positive(expect_member(field, "factor", "what their compute is multiplied by"),
-                                    "what their compute is multiplied by");
+    change.factor = expect_number(expect_member(field, "factor", "what their compute is multiplied by"), kSpeedFactor);
     event.name = text(named(change.nodes), change.nodes.size() == 1 ? " computes " : " compute ", change.factor,
                       " times as fast");
     event.change = std::move(change);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ravnest/plan/range.h"
 #include "ravnest/plan/segments.h"
 
 namespace ravnest::plan {
@@ -29,7 +30,10 @@ class ChangingPool {
     }
   }
   void apply(const ComputeChange& change) {
-    for (const int node : change.nodes) *nodes_[node]->compute_gflops *= change.factor;
+    for (const int node : change.nodes) {
+      double& compute = *nodes_[node]->compute_gflops;
+      compute = std::clamp(compute * change.factor, kComputeGflops.least, kComputeGflops.most);
+    }
   }
 
   // Those present, in the order of their ids.
