@@ -107,7 +107,7 @@ def form_without_torch(optimizer, options: dict, count: int):
 def native_form(optimizer, parameters: list[torch.Tensor]):
     """(name, groups) for the core to step it, or None where only the optimizer itself can."""
     name = optimizer.name if isinstance(optimizer, NamedOptimizer) else _NATIVE.get(type(optimizer))
-    if name is None or "step" in vars(optimizer):
+    if name is None or "step" in vars(optimizer) or optimizer.state or _has_step_hooks(optimizer):
         return None
     index = {id(parameter): i for i, parameter in enumerate(parameters)}
     groups = []
@@ -123,6 +123,10 @@ def native_form(optimizer, parameters: list[torch.Tensor]):
     except (ValueError, TypeError):
         return None
     return name, [_known(name, group) for group in groups]
+
+
+def _has_step_hooks(optimizer) -> bool:
+    return bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
 
 
 def _plain(value) -> bool:
@@ -171,8 +175,24 @@ def watch(optimizer, tell) -> None:
             for key, value in group.items():
                 watched[key] = value
 
+    optimizer.register_load_state_dict_pre_hook(_refuse_state)
     optimizer.register_load_state_dict_post_hook(renew)
+    optimizer.register_step_pre_hook = optimizer.register_step_post_hook = _refuse_hook
     renew()
+
+
+_IN_THE_FUNCTION = "in the function that is given as Node(optimizer=), and torch steps it with what it finds there"
+
+
+def _refuse_state(_, state_dict):
+    if state_dict.get("state"):
+        raise RuntimeError(
+            f"the node's core steps this optimizer and does not see this state: load it {_IN_THE_FUNCTION}"
+        )
+
+
+def _refuse_hook(hook):
+    raise RuntimeError(f"the node's core steps this optimizer and calls no hooks: register them {_IN_THE_FUNCTION}")
 
 
 def step_function(own_step, parameters: list[torch.Tensor]):

@@ -109,6 +109,48 @@ def test_a_script_that_steps_the_optimizer_itself_is_told(alone, optimizer):
         alone.run(play)
 
 
+def test_hooks_and_state_that_an_optimizer_is_made_with_are_its_own(alone):
+    calls = []
+
+    def made(params, state, **options):
+        optimizer = torch.optim.SGD(params, **options)
+        if state:
+            index = {"state": {i: {"momentum_buffer": torch.ones_like(p)} for i, p in enumerate(params)}}
+            optimizer.load_state_dict(optimizer.state_dict() | index)
+        else:
+            optimizer.register_step_post_hook(lambda *_: calls.append(1))
+        return optimizer
+
+    def weights(optimizer):
+        alone.run(script(optimizer=optimizer, optimizer_params={"lr": 0.01, "momentum": 0.9}))
+        return alone.fused()
+
+    plainly = weights(torch.optim.SGD)
+    hooked = weights(lambda params, **options: made(params, False, **options))
+    assert len(calls) == len(alone.losses())
+    assert all(torch.equal(plainly[name], hooked[name]) for name in plainly)
+    loaded = weights(lambda params, **options: made(params, True, **options))
+    assert not any(torch.equal(plainly[name], loaded[name]) for name in plainly if name.endswith("weight"))
+
+
+def test_hooks_and_state_that_come_too_late_are_refused(alone):
+    def play(make):
+        train, _ = loaders(shuffle=False)
+        with make(optimizer=torch.optim.Adam, criterion=criterion, labels=train) as node:
+            trainer = Trainer(node=node, train_loader=train)
+            trainer.train()
+            node.optimizer.load_state_dict({**node.optimizer.state_dict(), "state": {}})  # options alone
+            for late in (
+                lambda: node.optimizer.load_state_dict(node.optimizer.state_dict()),
+                lambda: node.optimizer.register_step_pre_hook(print),
+                lambda: node.optimizer.register_step_post_hook(print),
+            ):
+                with pytest.raises(RuntimeError, match=r"the function that is given as Node\(optimizer=\)"):
+                    late()
+
+    alone.run(play)
+
+
 def test_an_optimizer_of_ours_by_its_name(cluster):
     cluster.run(script(optimizer="LAMB", optimizer_params={"lr": 0.01}, schedule="async"))
     assert cluster.losses()[-1] < cluster.losses()[0]
