@@ -12,6 +12,7 @@
 
 #include "bindings.h"
 #include "callbacks.h"
+#include "ravnest/base/nearest.h"
 #include "ravnest/doctor/plan_here.h"
 #include "ravnest/pipeline/routes.h"
 #include "ravnest/pipeline/tensors.h"
@@ -121,6 +122,13 @@ void equip(PyNode& own, const std::optional<py::function>& criterion, const py::
   own.node->equip(std::move(equipment));
 }
 
+// What can't be trained ends the run before its first batch.
+void begin(PyNode& own, const std::string& call) {
+  unwrap(own.node->begin(call));
+  if (call != "train") return;
+  if (Status able = own.node->can_train(); !able.ok()) own.node->stop(text("failed: ", able.message()));
+}
+
 wire::PassKind kind_of(const std::string& name) {
   if (name == "train") return wire::PassKind::kTrain;
   if (name == "validate") return wire::PassKind::kValidate;
@@ -208,6 +216,10 @@ void bind_node(py::module_& module) {
       count += node.address.host == here.plan.pool.nodes[static_cast<std::size_t>(own)].address.host ? 1 : 0;
     return count;
   });
+  // "; did you mean NAME?", or nothing.
+  module.def("did_you_mean", [](const std::string& written, const std::vector<std::string>& names) {
+    return did_you_mean(written, std::vector<std::string_view>(names.begin(), names.end()));
+  });
   module.def("label_digest", [](const std::vector<at::Tensor>& labels) { return train::label_digest(labels); });
   py::class_<PyNode>(module, "Node")
       .def(py::init(&open_node))
@@ -229,7 +241,7 @@ void bind_node(py::module_& module) {
       .def("set_option", [](PyNode& own, std::size_t group, std::string name,
                             optim::Option value) { own.steering->set(group, std::move(name), std::move(value)); })
       .def("optimizer_state", [](const PyNode& own) { return own.optimizer ? state_of(*own.optimizer) : py::dict(); })
-      .def("begin", [](PyNode& own, const std::string& call) { unwrap(own.node->begin(call)); })
+      .def("begin", &begin)
       .def("serve", [](PyNode& own) { return to_dict(serve(own)); })
       .def("feed", &feed)
       .def("end_sweep",
@@ -241,6 +253,13 @@ void bind_node(py::module_& module) {
              const py::gil_scoped_release release;
              unwrap(own.node->drain(poll_signals));
            })
+      .def("finish_rounds",
+           [](PyNode& own) {
+             const py::gil_scoped_release release;
+             unwrap(own.node->finish_rounds(poll_signals));
+           })
+      .def("warn", [](const PyNode& own, const std::string& line) { own.node->warn(line); })
+      .def("stop_at_nan", [](PyNode& own, bool stop) { own.node->record().stop_at_nan(stop); })
       .def("average",
            [](PyNode& own) {
              const py::gil_scoped_release release;

@@ -10,6 +10,7 @@ from . import _core
 from .capture import capture
 from .examples import infer_example
 from .graph import load
+from .keywords import refuse_unknown
 from .seed import current_seed
 from .settings import number, whole_number
 
@@ -28,6 +29,7 @@ def clusterize(
     node_data: str = "node_data",
     pool: str | None = None,
     seed: int | None = None,
+    **kwargs,
 ) -> "Plan":
     """Plan which machine of the pool trains which part of `model`, and write everything that the nodes need.
 
@@ -50,6 +52,7 @@ def clusterize(
     help; FileNotFoundError where there is no pool file. What stood in `node_data` before is replaced only when the new
     plan is complete.
     """
+    refuse_unknown("clusterize", kwargs, clusterize)
     node_data = os.fspath(node_data)
     pool_file = os.fspath(pool) if pool is not None else os.path.join(node_data, "node_configs.json")
     _core.check_pool(pool_file)

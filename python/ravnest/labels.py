@@ -8,6 +8,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, TensorDataset, default_collate
 
 from ._core import label_digest
+from .batch_counts import BatchCounts, counted
 from .errors import Error
 from .shares import Share, share_of
 
@@ -42,11 +43,15 @@ class Items:
     def __init__(self, source, node, batch_size: int):
         self.whole, self._node, self._batch_size = source, node, batch_size
         self._share, self._source = Share(), source
+        self._counts = BatchCounts("train_loader", "epoch")
 
     def __iter__(self):
-        for item in items_of(self._own(), self._node.seed, self._node.epoch, self._batch_size):
+        epoch, count = self._node.epoch, 0
+        for item in items_of(self._own(), self._node.seed, epoch, self._batch_size):
             self._node.label_digest = digest_of(label_part(item))
+            count += 1
             yield item
+        self._counts.ended(epoch + 1, count)  # the node itself tells of epochs with fewer
 
     def __len__(self):
         return len(self._own())
@@ -109,17 +114,24 @@ class Labels:
         self._node, self._root = node, root
         self._epoch, self._next, self._items = None, 0, iter(())
         self._item = None
+        self._before = 0  # batches, of the epoch before
 
     def item(self, epoch: int, index: int, digest: int):
         """The item for that batch. Error where there is none, or where the root's labels are others."""
         if (epoch, index) == (self._epoch, self._next - 1):
             return self._item
         if epoch != self._epoch:
+            self._before = self._next
             self._items, self._next, self._epoch = self._begin(epoch), 0, epoch
         where = f"batch {index} of epoch {epoch}"
         while self._next <= index and (item := next(self._items, self)) is not self:
             self._item = item
             self._next += 1
+        if self._next == 0 and self._before > 0:
+            raise Error(
+                f"the labels of {self._node} gave {counted(self._before)} before and none for {where}: they can be "
+                "gone through only once, as a generator or an iterator; give a DataLoader, a list or a tensor"
+            )
         if self._next <= index:
             raise Error(
                 f"the labels of {self._node} end after {self._next} batches, but {self._root} sent {where}: both need "

@@ -2,14 +2,15 @@
 
 import os
 import uuid
-import warnings
 
 import torch
 
 from . import _core
+from .batch_counts import BatchCounts
 from .calls import Call
 from .errors import Error
 from .judge import Judge, guarded, reason_of
+from .keywords import refuse_unknown
 from .labels import Labels
 from .optimizers import StageOptimizer
 from .own_stage import captured_stage
@@ -27,7 +28,8 @@ class Node:
 
     `model` is a module of your own in place of the planned stage: it takes what that stage is sent, and returns what
     that stage returns. `optimizer` is an optimizer class, a function `(params, **optimizer_params)` or a name
-    ("AdamW", "LAMB"); those of torch.optim run natively, all others as they are. `lr_scheduler` is a class or a
+    ("AdamW", "LAMB"), and needed to train any stage that is not wholly frozen; those of torch.optim run natively, all
+    others as they are. `lr_scheduler` is a class or a
     function `(optimizer, **lr_scheduler_params)`, stepped when an epoch is over, or after each update with
     `lr_step_on_epoch_change=False`.
     `criterion(outputs, targets)` runs where the model ends: `outputs` as the model returns them, `targets` the item
@@ -83,8 +85,6 @@ class Node:
         progress: bool = True,
         **kwargs,
     ):
-        if kwargs:
-            warnings.warn(f"Node knows nothing of {', '.join(kwargs)}, and goes on without", stacklevel=2)
         self.name = name or name_from_outside()
         self.criterion, self.labels, self.test_labels = criterion, labels, test_labels
         self.update_frequency, self.microbatches = update_frequency, microbatches
@@ -102,6 +102,8 @@ class Node:
         self._scheduler_made = (lr_scheduler, dict(lr_scheduler_params or {}), lr_step_on_epoch_change)
         self._batch_size = None
         self._shard = None  # whether training data are cut, once a Trainer has said so
+        self._stop_at_nan = False
+        self._epochs_fed = BatchCounts("the training loop", "epoch")
         self._index = self._sweeps = self._sweep_index = 0
         self._sweep = None  # whether the present one is a validation
         self._call = None
@@ -111,6 +113,7 @@ class Node:
         share_cores(node_data, self.name, threads)
         place = (os.fspath(node_data), self.name)
         try:
+            refuse_unknown("Node", kwargs, Node.__init__)
             with captured_stage(model, *place) as own_stage:
                 self._core = _core.Node(
                     self.name, place[0], os.fspath(trained), str(self.device), insecure, _core.__version__, own_stage
@@ -187,6 +190,10 @@ class Node:
         """Wait until all batches are trained on everywhere: the end of an epoch."""
         if not self.is_root or self._call is None:
             return
+        if self._index == 0 and self._sweep is None:
+            self._core.warn(
+                f"no batch was fed for epoch {self.epoch + 1}: wait_for_backwards() has nothing to wait for"
+            )
         self._end_sweep()
         self._core.drain()
         self._end_epoch()
@@ -256,6 +263,7 @@ class Node:
         if self._core is None:
             raise Error(f"{self.name} has left its cluster")
         self._equip()
+        self._core.stop_at_nan(self._stop_at_nan)
         self._served = True
         self._call = name
         try:
@@ -283,6 +291,7 @@ class Node:
         """A root whose script has no Trainer is in one call until it stops."""
         if self._call is None:
             self._equip()
+            self._core.stop_at_nan(self._stop_at_nan)
             self._core.begin("direct")
             self._call = "direct"
 
@@ -376,6 +385,8 @@ class Node:
 
     def _end_epoch(self):
         if self._index > 0:
+            if line := self._epochs_fed.ended(self.epoch + 1, self._index):
+                self._core.warn(line)
             self.epoch += 1
             self._index = 0
 

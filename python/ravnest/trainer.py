@@ -8,6 +8,8 @@ from collections.abc import Mapping
 import torch
 from torch.utils import _pytree as pytree
 
+from .batch_counts import BatchCounts, check_repeats
+from .keywords import refuse_unknown
 from .labels import Items, digest_of, items_of, label_part, loader_of
 from .shares import check_shares, warn_of_same_data
 
@@ -20,6 +22,7 @@ def _as_call(function):
     def call(self, *args, **kwargs):
         if self.node is None:
             raise ValueError("a Trainer needs node=")
+        self.node._stop_at_nan = self.stop_at_nan
         return self.node.call(name, lambda: function(self, *args, **kwargs), save=name == "train" and self.save)
 
     return call
@@ -31,7 +34,8 @@ class Trainer:
     `train_loader` and `val_loader` are loaders, tensors, or Datasets, which are batched by `batch_size`. `val_freq=1`
     validates once per epoch, N > 1 each time that `node.n_forwards` reaches a multiple of N; always at the end.
     `step_size` multiplies the node's `update_frequency`; `microbatches` cuts each batch into so many passes.
-    `save=True` saves all stages after training. `inputs_dtype` is what inputs are cast to.
+    `save=True` saves all stages after training. `inputs_dtype` is what inputs are cast to. `stop_at_nan=True` ends the
+    run with an error at the first loss that is not finite; otherwise a line says when that begins.
 
     Where several clusters train side by side, `shard=True` gives each its part of the training data, another one in
     each epoch where they are shuffled: between them they take every sample once. Loaders keep their batch size; the
@@ -58,13 +62,18 @@ class Trainer:
         inputs_dtype: torch.dtype | None = None,
         microbatches: int | None = None,
         shard: bool | None = None,
+        stop_at_nan: bool = False,
+        **kwargs,
     ):
+        refuse_unknown("Trainer", kwargs, Trainer.__init__)
         self.node = node
         self.train_loader, self.val_loader = loader_of(train_loader, batch_size), loader_of(val_loader, batch_size)
         if node is not None and node.is_root and train_loader is not None:
             self.train_loader = Items(self.train_loader, node, batch_size)
         self.val_freq, self.save, self.epochs, self.batch_size = val_freq, save, epochs, batch_size
         self.step_size, self.inputs_dtype = step_size, inputs_dtype
+        self.stop_at_nan = stop_at_nan
+        self._validations = BatchCounts("val_loader", "validation")
         if node is None:
             return
         node._batch_size = batch_size
@@ -105,19 +114,25 @@ class Trainer:
     def train(self) -> None:
         """Train for `epochs`, with validation and progress; then save, if asked for."""
         self.prelim_checks()
+        check_repeats("train_loader", loader_of(self.train_loader, self.batch_size), self.epochs)
+        check_repeats("val_loader", self.val_loader, self.epochs if self.val_freq == 1 else 1)
         node, start = self.node, time.monotonic()
         samples_before, validated = node._core.samples_trained(), -1
         node._core.begin_training(node.epoch, self.epochs, _length(self.train_loader))
-        for _ in range(self.epochs):
+        for epoch in range(self.epochs):
             for item in self.train_loader:
                 node._feed_training(*self._inputs(item))
                 if self.val_freq > 1 and node.n_forwards % self.val_freq == 0:
                     self._validate()
                     validated = node.n_forwards
             node._end_epoch()
-            if self.val_freq == 1:
+            if self.val_freq == 1 and epoch + 1 < self.epochs:
                 self._validate()
                 validated = node.n_forwards
+        # The last accuracy is that of the weights that are saved: those after the last round, where there are clusters.
+        if node._clusters > 1:
+            node._core.finish_rounds()
+            validated = -1
         if validated != node.n_forwards:
             self._validate()
         node._core.drain()
@@ -158,9 +173,12 @@ class Trainer:
     def _sweep(self, validation):
         if self.val_loader is None:
             raise ValueError("there is nothing to evaluate on: give Trainer val_loader=")
-        for item in items_of(self.val_loader, self.node.seed, self.node._sweeps, self.batch_size):
-            self.node._feed_validation(*self._inputs(item), digest_of(label_part(item)), validation)
-        self.node._end_sweep()
+        node, number = self.node, self.node._sweeps
+        for item in items_of(self.val_loader, node.seed, number, self.batch_size):
+            node._feed_validation(*self._inputs(item), digest_of(label_part(item)), validation)
+        if line := self._validations.ended(number + 1, node._sweep_index):
+            node._core.warn(line)
+        node._end_sweep()
 
     def _inputs(self, item):
         """(tensors, keywords) of the model, from an item of a loader."""

@@ -129,6 +129,24 @@ def test_a_round_per_epoch_by_default(tmp_path):
     assert_all_alike(tmp_path, 2)
 
 
+@pytest.mark.parametrize("val_freq", [1, 3])
+def test_the_last_accuracy_is_that_of_the_saved_weights(tmp_path, val_freq):
+    def trainer_of(**options):
+        return Trainer(val_freq=val_freq, **options)
+
+    run = clusters(tmp_path, 4, [2, 2])
+    run.run(script(epochs=3, average="overlap", reduce_factor=None, trainer_class=trainer_of))
+    model = make_net()
+    model.load_state_dict(assert_all_alike(tmp_path, 2))
+    x, y = make_data(400)
+    with torch.no_grad():
+        accuracy = f"{100 * (model.eval()(x[300:]).argmax(1) == y[300:]).double().mean():.2f}"
+    for file in ("val_accuracies.txt", "val_accuracies_cluster_1.txt"):
+        lines = (tmp_path / file).read_text().split()
+        assert lines[-1] == accuracy
+        assert len(lines) == (3 if val_freq == 1 else 4)
+
+
 def test_a_cluster_with_fewer_batches_goes_along(tmp_path):
     run = clusters(tmp_path, 4, [2, 2])
     run.run(script(epochs=3, average="overlap", samples=lambda cluster: 100 if cluster == 0 else 20))

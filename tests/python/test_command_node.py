@@ -246,6 +246,20 @@ def test_help_has_an_example(name, tmp_path):
     assert f"\n  ravnest {name}" in result.stdout.split("Examples:")[1]
 
 
+def test_a_loss_that_is_not_finite_is_said_or_ends_the_run(tmp_path):
+    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=1, min_cluster_size=1)
+    npy_run.write_files(tmp_path, optimizer="SGD", lr=1e30)
+    result = command.run("node", "node_0", cwd=tmp_path)
+    step = (tmp_path / "losses.txt").read_text().split().index("nan") + 1
+    line = f"the loss that node_0 computed in step {step} (epoch 1, batch {step}) is nan"
+    assert result.returncode == 0 and result.stderr.count(line) == 1, result.stderr
+    assert f", but the loss was not finite in {18 - step + 1} steps, first in step {step}: 420 samples" in result.stderr
+    npy_run.write_files(tmp_path, optimizer="SGD", lr=1e30, more="stop_at_nan = true")
+    result = command.run("node", "node_0", cwd=tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.endswith(f"{line}, and stop_at_nan ends the run there\n"), result.stderr
+
+
 def test_eval_gives_the_accuracy_of_the_run(folder, processes):
     npy_run.write_files(folder)
     model = make_net()

@@ -144,7 +144,7 @@ def test_nodes_that_are_started_differently(cluster):
 
 def test_nodes_that_make_different_calls(cluster):
     def play(make):
-        with make(criterion=criterion, labels=loaders()[0]) as node:
+        with make(optimizer=torch.optim.SGD, criterion=criterion, labels=loaders()[0]) as node:
             trainer = Trainer(node=node, train_loader=loaders()[0], val_loader=loaders()[1])
             return trainer.evaluate() if node.name == "node_2" else trainer.train()
 

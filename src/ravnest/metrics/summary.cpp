@@ -19,8 +19,10 @@ std::string two_decimals(double value) { return text(std::fixed, std::setprecisi
 std::string plural(std::uint64_t count, std::string_view noun) { return text(count, " ", noun, count == 1 ? "" : "s"); }
 
 std::string headline(const RunSummary& run) {
-  std::string line = text("Trained ", plural(run.epochs, "epoch"), " in ", clock_time(run.seconds), ": ",
-                          plural(run.samples, "sample"));
+  std::string line = text("Trained ", plural(run.epochs, "epoch"), " in ", clock_time(run.seconds));
+  if (const BadLosses& bad = run.bad_losses; bad.steps > 0)
+    line += text(", but the loss was not finite in ", plural(bad.steps, "step"), ", first in step ", bad.first);
+  line += text(": ", plural(run.samples, "sample"));
   if (run.seconds > 0 && run.samples > 0)
     line += text(", ", compact(static_cast<double>(run.samples) / run.seconds), " samples/s");
   if (run.accuracy) line += text(", accuracy ", two_decimals(*run.accuracy), " %");

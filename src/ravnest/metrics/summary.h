@@ -46,6 +46,15 @@ std::string encode(const NodeSummary& summary);
 inline constexpr std::size_t kLongestSummary = 4096;
 Result<NodeSummary> decode_node_summary(std::string_view json, std::string_view what);
 
+// Optimizer steps whose loss was nan or infinite.
+struct BadLosses {
+  std::uint64_t steps = 0;
+  std::uint64_t first = 0;  // counted from 1
+  std::uint64_t last = 0;
+
+  bool operator==(const BadLosses&) const = default;
+};
+
 struct RunSummary {
   double seconds = 0;
   std::uint64_t samples = 0;
@@ -55,7 +64,8 @@ struct RunSummary {
   std::string schedule = "async";                 // or "sync", "gpipe"
   int window = 0;                                 // 0: as many passes as there are nodes
   std::string compression = "";                   // as asked for: "fp16", "int8"; empty: none
-  std::vector<NodeSummary> nodes = {};            // of one cluster, from the root to the leaf
+  BadLosses bad_losses = {};
+  std::vector<NodeSummary> nodes = {};  // of one cluster, from the root to the leaf
 };
 
 // For people, several lines: what was done and how fast, a table of the nodes, and what limited the run (limit.h).

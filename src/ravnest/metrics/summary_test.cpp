@@ -141,5 +141,13 @@ TEST(SummaryText, NamesFromOutsideAreMadeFitToPrint) {
   EXPECT_THAT(summary_text({.nodes = {{.node = "x\x1b[2J", .role = "root"}}}), Not(HasSubstr("\x1b")));
 }
 
+TEST(RunSummary, TheFirstLineSaysThatTheLossWasNotFinite) {
+  RunSummary run{.seconds = 2, .samples = 280, .epochs = 2};
+  run.bad_losses = {.steps = 11, .first = 4, .last = 14};
+  EXPECT_THAT(summary_text(run),
+              testing::StartsWith("Trained 2 epochs in 2 s, but the loss was not finite in 11 steps, "
+                                  "first in step 4: 280 samples, 140 samples/s\n"));
+}
+
 }  // namespace
 }  // namespace ravnest::metrics

@@ -30,9 +30,10 @@ Driver::Driver(DriverOptions options, transport::Endpoint& endpoint, Worker& wor
 
 Result<std::string> Driver::run(std::string word, bool trains) {
   auto closing = run_call(std::move(word), trains);
-  if (!closing.ok()) {
+  {
     const std::lock_guard lock(mutex_);
-    failure_ = closing.status();
+    if (!closing.ok()) failure_ = closing.status();
+    finish_rounds_ = rounds_finished_ = false;
   }
   publish();
   return closing;
@@ -45,6 +46,7 @@ Result<std::string> Driver::run_call(std::string word, bool trains) {
   task_.reset();
   trains_ = trains || (goes_on_ && trains_);
   goes_on_ = false;
+  last_round_ = false;
   passes_before_ = stage_.passes_begun();
   if (!stage_.is_root()) {
     wire::Control ready{std::string(Call::kReady), std::move(word)};
@@ -78,6 +80,7 @@ void Driver::take_requests() {
       requests_.pop_front();
     }
     if (opened_ && std::exchange(average_, false)) stage_.average();
+    if (opened_ && std::exchange(finish_rounds_, false)) last_round_ = true;
     if (opened_ && finish_) {
       task_ = std::exchange(finish_, std::nullopt);
       goes_on_ = finish_goes_on_;
@@ -97,7 +100,7 @@ void Driver::look_at_rounds() {
   if (!stage_.is_root()) return;
   if (options_.averaging->called()) stage_.call_round();
   // Not before the call is open, and not when it is over: then in the next one.
-  const bool over = call_.accounted() || (task_ && trains_ && finished_ && options_.averaging->over());
+  const bool over = call_.accounted() || ((task_ || last_round_) && trains_ && finished_ && options_.averaging->over());
   if (opened_ && !over && options_.averaging->wants_pass()) stage_.join_round();
 }
 
@@ -106,6 +109,7 @@ void Driver::tell_of_rounds(const wire::PassHead& head) {
   if (head.kind == wire::PassKind::kTrain) {
     trains_ = true;
     if (std::exchange(finished_, false)) options_.averaging->resume();
+    last_round_ = false;
   }
   if (head.round > 0) options_.averaging->enter(head.round, stage_.round_samples());
 }
@@ -305,6 +309,7 @@ Status Driver::offer(const Offer& offer, std::vector<wire::EdgeTensor> model_inp
         [&] { return text("no room for another pass; ", unbegun_, " wait to begin"); });
     if (!room.ok()) return room;
     requests_.emplace_back(offer, std::move(model_inputs));
+    if (offer.kind == wire::PassKind::kTrain) finish_rounds_ = rounds_finished_ = false;
     ++unbegun_;
     drained_ = false;
   }
@@ -326,6 +331,19 @@ Status Driver::drain(TimePoint deadline) {
   std::unique_lock lock(mutex_);
   return wait_for(
       lock, deadline, [&] { return drained_; }, [] { return std::string("passes are still in flight"); });
+}
+
+Status Driver::finish_rounds(TimePoint deadline) {
+  if (options_.averaging == nullptr) return drain(deadline);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!rounds_finished_) finish_rounds_ = true;
+  }
+  endpoint_.interrupt();
+  std::unique_lock lock(mutex_);
+  return wait_for(
+      lock, deadline, [&] { return rounds_finished_; },
+      [] { return std::string("the last round with the other clusters is not over"); });
 }
 
 Status Driver::catch_up(std::uint64_t updates, TimePoint deadline) {

@@ -78,6 +78,9 @@ class Driver {
   void average();
   // Root: until all that was offered is computed everywhere and reported.
   Status drain(TimePoint deadline);
+  // Root: until all clusters have trained what they train in this call, and the last round holds here: the weights are
+  // those that the call ends with, unless it goes on to train.
+  Status finish_rounds(TimePoint deadline);
   // Until the weights used here contain that many updates: others answer a pass before they update.
   Status catch_up(std::uint64_t updates, TimePoint deadline);
   // Root: the call is over when all that was offered is, and where it has trained the other clusters are through too,
@@ -149,6 +152,7 @@ class Driver {
   bool trains_ = false;              // root: in this call
   bool finished_ = false;            // root: as the other clusters know it
   bool goes_on_ = false;             // root: when `task_` is done, in the next call
+  bool last_round_ = false;          // root: no round of this call comes after the one that ends its training
   std::optional<TimePoint> began_;
   DriverStatistics own_;
 
@@ -158,6 +162,8 @@ class Driver {
   std::size_t unbegun_ = 0;  // offers that the stage has not begun, requests included
   bool drained_ = true;
   bool average_ = false;
+  bool finish_rounds_ = false;    // asked for
+  bool rounds_finished_ = false;  // as asked for, in this call
   std::uint64_t updates_contained_ = 0;
   std::optional<std::string> finish_;
   bool finish_goes_on_ = false;

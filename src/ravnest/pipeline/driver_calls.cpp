@@ -37,7 +37,12 @@ Status Driver::lead_call() {
     opened_ = true;
     endpoint_.interrupt();  // there may be requests
   }
-  if (task_ && !call_.accounted() && stage_.idle() && reports_ >= stage_.passes_begun() && rounds_are_over()) {
+  const bool computed = stage_.idle() && reports_ >= stage_.passes_begun();
+  if (last_round_ && computed && rounds_are_over()) {
+    const std::lock_guard lock(mutex_);
+    if (requests_.empty() && !std::exchange(rounds_finished_, true)) changed_.notify_all();
+  }
+  if (task_ && !call_.accounted() && computed && rounds_are_over()) {
     if (Status told = outbox_.send_to_others(wire::Over{stage_.passes_begun(), *task_}); !told.ok()) return told;
     if (Status done = account_for(*task_); !done.ok()) return done;
   }

@@ -299,6 +299,38 @@ TEST(DriverRounds, APassThatIsWantedComesBeforeTheNextCallTrains) {
   EXPECT_THAT(averaging.others.entered(), ElementsAre(Entered{1, 20}, Entered{2, 0}, Entered{3, 10}));
 }
 
+TEST(DriverRounds, WhatIsValidatedAfterTheLastRoundIsWhatTheCallEndsWith) {
+  AveragingCluster averaging(100, AverageMode::kOverlap);
+  averaging.others.keep_training(true);
+  averaging.train(2);
+  Driver& root = averaging.cluster.driver(0);
+  auto finished = std::async(std::launch::async, [&] { return root.finish_rounds(soon()); });
+  averaging.others.wait_for_finish();
+  EXPECT_THAT(averaging.others.entered(), IsEmpty());
+  averaging.others.train_again_at_the_end();
+  averaging.others.keep_training(false);
+  ASSERT_TRUE(finished.get().ok());
+  EXPECT_THAT(averaging.others.entered(), ElementsAre(Entered{1, 20}));
+  EXPECT_EQ(averaging.cluster.worker(2).rounds_taken(), from_one(1));
+  ASSERT_TRUE(averaging.cluster.offer({.kind = wire::PassKind::kValidate}).ok());
+  averaging.expect_to_end_well();
+  EXPECT_THAT(averaging.others.entered(), ElementsAre(Entered{1, 20})) << "the weights changed after the validation";
+  averaging.cluster.run_again();
+  averaging.expect_to_end_well();
+  EXPECT_THAT(averaging.others.entered(), ElementsAre(Entered{1, 20}, Entered{2, 0}));
+}
+
+TEST(DriverRounds, ACallMayTrainOnAfterItsLastRound) {
+  AveragingCluster averaging(100, AverageMode::kOverlap);
+  for (std::uint64_t round = 1; round <= 2; ++round) {
+    averaging.train(2);
+    ASSERT_TRUE(averaging.cluster.driver(0).finish_rounds(soon()).ok());
+    EXPECT_EQ(averaging.others.entered().size(), round);
+  }
+  averaging.expect_to_end_well();
+  EXPECT_EQ(averaging.others.entered().size(), 2);
+}
+
 TEST(DriverRounds, AnAveragingPassThatIsAskedForComesAfterWhatWasBegun) {
   AveragingCluster averaging(100, AverageMode::kOverlap);
   averaging.train(2);
@@ -314,7 +346,7 @@ TEST(DriverRounds, WithoutOtherClustersNothingIsAveraged) {
   StubCluster cluster(kStages);
   cluster.driver(0).average();
   ASSERT_TRUE(cluster.offer({}).ok());
-  ASSERT_TRUE(cluster.drain().ok());
+  ASSERT_TRUE(cluster.driver(0).finish_rounds(soon()).ok());
   for (const Status& ended : cluster.finish()) EXPECT_TRUE(ended.ok()) << ended;
   EXPECT_THAT(cluster.worker(1).rounds_given(), IsEmpty());
 }

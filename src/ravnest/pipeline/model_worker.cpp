@@ -68,6 +68,21 @@ wire::Report report_of(const PassHead& head, const Verdict& verdict) {
           .outputs = {}};
 }
 
+// A loss that nothing is trained by. What to look for depends on whether the model's outputs have a gradient.
+Status no_gradient(const std::vector<IValue>& outputs) {
+  const bool reaches_outputs = std::ranges::any_of(
+      outputs, [](const IValue& output) { return output.isTensor() && output.toTensor().requires_grad(); });
+  if (reaches_outputs) {
+    return invalid(
+        "the criterion's loss has no gradient, though the model's outputs have one, so nothing would be trained: look "
+        "for .detach(), .item(), .data, .argmax(), torch.no_grad() and torch.tensor(...) in the criterion");
+  }
+  return invalid(
+      "neither the model's outputs nor the loss have a gradient, so nothing would be trained: all parameters are "
+      "frozen (requires_grad=False), or the model's forward ends with .detach(), under torch.no_grad() or in whole "
+      "numbers");
+}
+
 std::vector<Tensor> tensors_of(const std::vector<IValue>& values) {
   std::vector<Tensor> tensors;
   for (const IValue& value : values) tensors.push_back(value.isTensor() ? value.toTensor() : Tensor());
@@ -94,6 +109,14 @@ ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Opt
   if (options_.averaging != nullptr)
     strands_.emplace(options_.strands, engine.names(), engine.tensors(), written_buffers_, store_);
   if (strands_) options_.averaging->begin_with(strands_->values(store_, nullptr));
+}
+
+Status ModelWorker::can_train() const {
+  const std::size_t count = store_.parameters().size();
+  if (optimizer_ || count == 0) return {};
+  return invalid("the stage has ", count, count == 1 ? " parameter" : " parameters",
+                 " to train and no optimizer: give Node optimizer= on every node; to keep a stage as it is, freeze its "
+                 "parameters (requires_grad_(False)) before clusterize");
 }
 
 bool ModelWorker::is_leaf() const { return stage_.index + 1 == stage_.count; }
@@ -127,6 +150,9 @@ Result<std::vector<Outgoing>> ModelWorker::update(const Update& update, std::vec
 
 Result<std::vector<Outgoing>> ModelWorker::run_forward(const PassHead& head, std::vector<wire::Forward> parts) {
   const bool trains = head.kind == PassKind::kTrain;
+  if (trains) {
+    if (Status able = can_train(); !able.ok()) return able;
+  }
   Pass pass;
   pass.inputs.resize(routing(head.kind).inputs.size());
   pass.wanted.resize(pass.inputs.size());
@@ -219,6 +245,7 @@ Result<Verdict> ModelWorker::judge(const PassHead& head, const std::vector<IValu
     return invalid("the criterion must give a loss of one element, not ",
                    verdict.loss.defined() ? text("of the sizes ", verdict.loss.sizes()) : "none");
   }
+  if (trains && !verdict.loss.requires_grad()) return no_gradient(outputs);
   return verdict;
 }
 

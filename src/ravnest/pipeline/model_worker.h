@@ -63,7 +63,7 @@ struct ModelWorkerOptions {
 // All calls from one thread, but for `versions_most`. The engine's tensors are the live parameters.
 class ModelWorker final : public Worker {
  public:
-  // `engine` outlives it. Without an optimizer updates only count.
+  // `engine` outlives it. A stage with nothing to train needs no optimizer; any other fails at its first training pass.
   ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Optimizer> optimizer, ModelWorkerOptions options);
 
   Result<std::vector<Outgoing>> forward(const wire::PassHead& head, std::vector<wire::Forward> parts) override;
@@ -72,6 +72,9 @@ class ModelWorker final : public Worker {
   Result<std::vector<Outgoing>> update(const Update& update, std::vector<wire::TiedTensors> tied) override;
   Status give(std::uint64_t gives, std::uint64_t takes) override;
   Status adopt(wire::TiedTensors values) override;
+
+  // kInvalid for a stage that has parameters to train and no optimizer: its weights would never move.
+  Status can_train() const;
 
   const optim::ParameterStore& store() const { return store_; }
   optim::Optimizer* optimizer() { return optimizer_.get(); }

@@ -14,10 +14,11 @@ namespace {
 namespace fs = std::filesystem;
 using Keys = std::span<const std::string_view>;
 
-constexpr std::array<std::string_view, 22> kKeys = {
-    "epochs", "batch_size",  "seed",          "loss",        "schedule", "update_frequency", "microbatches", "val_freq",
-    "save",   "compression", "reduce_factor", "average",     "outer",    "average_optim",    "recompute",    "threads",
-    "device", "loss_file",   "optimizer",     "lr_schedule", "data",     "validation",
+constexpr std::array<std::string_view, 23> kKeys = {
+    "epochs",       "batch_size", "seed",          "loss",        "schedule",    "update_frequency",
+    "microbatches", "val_freq",   "save",          "stop_at_nan", "compression", "reduce_factor",
+    "average",      "outer",      "average_optim", "recompute",   "threads",     "device",
+    "loss_file",    "optimizer",  "lr_schedule",   "data",        "validation",
 };
 constexpr std::array<std::string_view, 3> kOuterKeys = {"name", "momentum", "rate"};
 constexpr std::array<std::string_view, 1> kOuterNames = {"nesterov"};
@@ -142,6 +143,7 @@ TrainConfig read_top(const Section& top, const fs::path& folder) {
   set(config.microbatches, top.whole("microbatches", {1, config.batch_size}));
   set(config.val_freq, top.whole("val_freq", kCount));
   set(config.save, top.flag("save"));
+  set(config.stop_at_nan, top.flag("stop_at_nan"));
   config.compression = read_compression(top);
   set(config.reduce_factor, top.whole("reduce_factor", kCount));
   set(config.average, top.word("average", kAverageModes));

@@ -65,6 +65,7 @@ struct TrainConfig {
   std::int64_t microbatches = 1;  // at most the batch size
   std::int64_t val_freq = 1;
   bool save = false;
+  bool stop_at_nan = false;         // a loss that is not finite ends the run
   wire::Codec compression;          // true in the file stands for "fp16", false for "none"
   std::int64_t reduce_factor = 0;   // updates between two rounds with other clusters; 0: a round per epoch
   std::string average = "overlap";  // or "drain", as pipeline::parse_average_mode reads it

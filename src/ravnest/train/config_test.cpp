@@ -22,6 +22,7 @@ update_frequency = 2
 microbatches = 4
 val_freq = 3
 save = true
+stop_at_nan = true
 compression = "topk:0.01"
 reduce_factor = 50
 average = "drain"
@@ -95,6 +96,7 @@ TEST(TrainConfig, EveryKeyArrives) {
   EXPECT_EQ(config->microbatches, 4);
   EXPECT_EQ(config->val_freq, 3);
   EXPECT_TRUE(config->save);
+  EXPECT_TRUE(config->stop_at_nan);
   EXPECT_EQ(config->compression, (wire::Codec{wire::CodecKind::kTopK, 0.01}));
   EXPECT_TRUE(config->recompute);
   EXPECT_EQ(config->threads, 8);
@@ -139,6 +141,7 @@ TEST(TrainConfig, DefaultsAreThoseOfNodeAndTrainer) {
   EXPECT_EQ(config->microbatches, 1);
   EXPECT_EQ(config->val_freq, 1);
   EXPECT_FALSE(config->save);
+  EXPECT_FALSE(config->stop_at_nan);
   EXPECT_EQ(config->compression, wire::Codec());
   EXPECT_FALSE(config->recompute);
   EXPECT_EQ(config->threads, 0);

@@ -76,6 +76,8 @@ void Node::equip(Equipment equipment) {
     for (auto* file : {&equipment_.record.loss_file, &equipment_.record.accuracy_file})
       *file = of_cluster(*file, cluster_);
   }
+  equipment_.record.leaf = nodes_.back();
+  equipment_.record.warn = [this](const std::string& line) { warn(line); };
   record_ = std::make_unique<RunRecord>(equipment_.record);
   pipeline::ModelWorkerOptions worker;
   worker.seed = equipment_.seed;
@@ -186,11 +188,19 @@ metrics::RunSummary Node::run_summary(double seconds, std::uint64_t samples, std
   run.epochs = epochs;
   if (!summaries_.empty() && epochs > 0) run.updates_per_epoch = summaries_.front().updates / epochs;
   run.accuracy = record_->accuracy();
+  run.bad_losses = record_->bad_losses();
   run.schedule = std::string(pipeline::name(equipment_.schedule));
   run.window = window();
   if (equipment_.codec != wire::Codec()) run.compression = wire::to_string(equipment_.codec);
   run.nodes = summaries_;
   return run;
+}
+
+void Node::warn(const std::string& line) const {
+  if (equipment_.record.progress != nullptr)
+    equipment_.record.progress->above(text(name(), ": ", line));
+  else
+    options_.log.warning(line);
 }
 
 Status Node::save() {

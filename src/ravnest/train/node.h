@@ -55,7 +55,7 @@ struct NodeOptions {
 
 // All that a node trains with. The schedule, the seed and the codec have to be the same on all nodes.
 struct Equipment {
-  std::unique_ptr<optim::Optimizer> optimizer;  // none: updates only count
+  std::unique_ptr<optim::Optimizer> optimizer;  // none: for a stage with nothing to train, or a node that does not
   pipeline::Criterion criterion;                // of the leaf
   pipeline::Schedule schedule = pipeline::Schedule::kAsync;
   int window = 0;  // passes in flight; 0: the plan's
@@ -125,6 +125,9 @@ class Node {
   Status drain(const Poll& poll);
   // Root: takes part in a round with the other clusters now, and waits until it holds.
   Status average(const Poll& poll);
+  // Root: until the other clusters have trained what they train in this call too, and the weights of all are averaged:
+  // what is validated after it is what is saved.
+  Status finish_rounds(const Poll& poll);
   // Root: the call is over when all that was fed is computed and everyone has done `task`. `more`: the others go on to
   // the next call by themselves, since the user's goes on.
   Result<Closing> finish(Task task, bool more, const Poll& poll);
@@ -132,6 +135,11 @@ class Node {
   void stop(std::string reason);
   // Leaves the network in good order. What is called afterwards fails.
   void close();
+
+  // Whether this stage can take part in training; otherwise why not, with what to do.
+  Status can_train() const { return worker_->can_train(); }
+  // A line for whoever watches the run, above the progress where that is shown.
+  void warn(const std::string& line) const;
 
   // Saves this stage's weights as they are; while no call is under way.
   Status save();

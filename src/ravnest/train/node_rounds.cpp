@@ -56,6 +56,10 @@ std::optional<pipeline::AveragerStatistics> Node::rounds() const {
   return averager_->statistics();
 }
 
+Status Node::finish_rounds(const Poll& poll) {
+  return until([&](TimePoint deadline) { return driver_->finish_rounds(deadline); }, poll);
+}
+
 Status Node::average(const Poll& poll) {
   if (!averager_) return {};
   driver_->average();

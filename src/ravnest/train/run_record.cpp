@@ -1,5 +1,6 @@
 #include "ravnest/train/run_record.h"
 
+#include <cmath>
 #include <utility>
 
 namespace ravnest::train {
@@ -18,16 +19,27 @@ Status append(std::optional<metrics::RecordFile>& file, const std::filesystem::p
   return file->append(value, decimals);
 }
 
+// However the platform writes it.
+const char* no_number(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
+
 }  // namespace
 
 void RunRecord::begin_training(std::uint64_t first, std::uint64_t epochs, std::uint64_t batches_per_epoch) {
   const std::lock_guard lock(mutex_);
   first_epoch_ = first;
+  bad_losses_ = {};
+  finite_ = true;
+  warned_in_epoch_.reset();
   if (options_.progress) options_.progress->begin(epochs, batches_per_epoch, SystemClock().now());
 }
 
 void RunRecord::end_training() {
   if (options_.progress) options_.progress->finish(SystemClock().now());
+}
+
+void RunRecord::stop_at_nan(bool stop) {
+  const std::lock_guard lock(mutex_);
+  stop_at_nan_ = stop;
 }
 
 void RunRecord::expect(const pipeline::Offer& offer, std::uint64_t samples) {
@@ -76,8 +88,31 @@ Status RunRecord::take_in(const Expected& expected, wire::Report& report) {
   if (options_.progress)
     options_.progress->on_loss(offer.epoch - first_epoch_ + 1, offer.index + 1, expected.samples, report.loss,
                                SystemClock().now());
-  if (!offer.update) return {};
-  return append(losses_, options_.loss_file, std::exchange(window_loss_, 0), kLossDecimals);
+  const Status judged = judge_loss(expected, report.loss);
+  if (!offer.update) return judged;
+  ++updates_;
+  Status written = append(losses_, options_.loss_file, std::exchange(window_loss_, 0), kLossDecimals);
+  return judged.ok() ? written : judged;
+}
+
+// A line when it begins; at most one per epoch, since some losses come and go.
+Status RunRecord::judge_loss(const Expected& expected, double loss) {
+  const bool begins = std::exchange(finite_, std::isfinite(loss)) && !finite_;
+  if (finite_) return {};
+  const std::uint64_t step = updates_ + 1;
+  if (bad_losses_.steps == 0) bad_losses_.first = step;
+  if (bad_losses_.steps == 0 || bad_losses_.last != step) ++bad_losses_.steps;
+  bad_losses_.last = step;
+  const pipeline::Offer& offer = expected.offer;
+  const std::string sentence =
+      text("the loss that ", options_.leaf, " computed in step ", step, " (epoch ", offer.epoch - first_epoch_ + 1,
+           ", batch ", offer.index + 1, ") is ", no_number(loss));
+  if (stop_at_nan_) return invalid(sentence, ", and stop_at_nan ends the run there");
+  if (begins && warned_in_epoch_ != offer.epoch && options_.warn) {
+    warned_in_epoch_ = offer.epoch;
+    options_.warn(sentence);
+  }
+  return {};
 }
 
 Status RunRecord::end_sweep(Sweep sweep) {
@@ -99,6 +134,11 @@ std::optional<double> RunRecord::accuracy() const {
 std::uint64_t RunRecord::samples_trained() const {
   const std::lock_guard lock(mutex_);
   return samples_trained_;
+}
+
+metrics::BadLosses RunRecord::bad_losses() const {
+  const std::lock_guard lock(mutex_);
+  return bad_losses_;
 }
 
 std::vector<std::vector<wire::Tensor>> RunRecord::take_outputs() {

@@ -17,6 +17,7 @@
 #include "ravnest/base/status.h"
 #include "ravnest/metrics/progress.h"
 #include "ravnest/metrics/record_file.h"
+#include "ravnest/metrics/summary.h"
 #include "ravnest/pipeline/stage.h"
 #include "ravnest/wire/message.h"
 
@@ -25,7 +26,9 @@ namespace ravnest::train {
 struct RunRecordOptions {
   std::filesystem::path loss_file = "losses.txt";
   std::filesystem::path accuracy_file = "val_accuracies.txt";
-  metrics::Progress* progress = nullptr;  // told of losses and accuracies; outlives the record
+  metrics::Progress* progress = nullptr;                   // told of losses and accuracies; outlives the record
+  std::string leaf = {};                                   // who computes the loss, for messages
+  std::function<void(const std::string& line)> warn = {};  // told when the loss begins not to be finite
 };
 
 // What a sweep of validation passes is for.
@@ -47,10 +50,12 @@ class RunRecord {
   void expect(const pipeline::Offer& offer, std::uint64_t samples);
   // All passes of a sweep are expected. Fails as on_report, where all of them are reported already.
   Status expect_end(Sweep sweep);
+  // From now on a loss that is not finite is a failure of on_report.
+  void stop_at_nan(bool stop);
 
   // -- the thread that gets reports
 
-  // kInternal where the pass was not expected; otherwise what goes wrong with a file.
+  // kInternal where the pass was not expected, kInvalid as stop_at_nan says; otherwise what goes wrong with a file.
   Status on_report(wire::Report report);
 
   // -- anyone
@@ -58,6 +63,8 @@ class RunRecord {
   // Of the last sweep, in percent; none before the first one, or where nothing could be counted in it.
   std::optional<double> accuracy() const;
   std::uint64_t samples_trained() const;
+  // Since the training began. Steps are counted as the lines of the loss file, from 1.
+  metrics::BadLosses bad_losses() const;
   // Those of predictions since they were last taken, by pass.
   std::vector<std::vector<wire::Tensor>> take_outputs();
 
@@ -68,6 +75,7 @@ class RunRecord {
   };
 
   Status take_in(const Expected& expected, wire::Report& report);
+  Status judge_loss(const Expected& expected, double loss);
   Status end_sweep(Sweep sweep);
   Status end_sweeps();
 
@@ -78,6 +86,11 @@ class RunRecord {
   std::optional<metrics::RecordFile> accuracies_;
   double window_loss_ = 0;  // since the last update
   std::uint64_t first_epoch_ = 0;
+  std::uint64_t updates_ = 0;
+  bool stop_at_nan_ = false;
+  metrics::BadLosses bad_losses_;
+  bool finite_ = true;                            // the last loss
+  std::optional<std::uint64_t> warned_in_epoch_;  // the last that there was a line in
   std::uint64_t samples_trained_ = 0;
   std::uint64_t correct_ = 0;  // of the sweep
   std::uint64_t counted_ = 0;

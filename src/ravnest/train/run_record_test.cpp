@@ -3,19 +3,26 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "ravnest/base/file.h"
 
 namespace ravnest::train {
 namespace {
 
 using pipeline::Offer;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using wire::PassKind;
 using wire::Report;
 
 class Record : public testing::Test {
  protected:
-  Record() : record_({.loss_file = folder_ / "losses.txt", .accuracy_file = folder_ / "accuracies.txt"}) {
+  Record()
+      : record_({.loss_file = folder_ / "losses.txt",
+                 .accuracy_file = folder_ / "accuracies.txt",
+                 .leaf = "node_2",
+                 .warn = [this](const std::string& line) { warnings_.push_back(line); }}) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }
@@ -31,8 +38,12 @@ class Record : public testing::Test {
 
   const std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / ("run_record_" + std::to_string(::getpid()));
+  std::vector<std::string> warnings_;
   RunRecord record_;
 };
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST_F(Record, ALossPerUpdateIsTheSumOfItsWindow) {
   for (int i = 0; i < 4; ++i) record_.expect({.update = i % 2 == 1}, 10);
@@ -82,6 +93,33 @@ TEST_F(Record, OutputsAreKeptUntilTheyAreTaken) {
   ASSERT_EQ(outputs.size(), 1);
   EXPECT_EQ(outputs[0].size(), 2);
   EXPECT_TRUE(record_.take_outputs().empty());
+}
+
+TEST_F(Record, ALossThatIsNotFiniteIsToldWhenItBeginsAndCounted) {
+  record_.begin_training(0, 2, 4);
+  // Two batches to a step; the last epoch is bad from its second batch on, and once more after a good one.
+  const std::vector<double> losses = {1, 2, kInfinity, 3, 1, -kNan, kNan, 2, kInfinity, 1};
+  for (std::uint64_t i = 0; i < losses.size(); ++i) {
+    record_.expect({.update = i % 2 == 1, .epoch = i / 4, .index = i % 4}, 10);
+    ASSERT_TRUE(record_.on_report({.loss = losses[i], .outputs = {}}).ok());
+  }
+  EXPECT_THAT(warnings_, ElementsAre("the loss that node_2 computed in step 2 (epoch 1, batch 3) is inf",
+                                     "the loss that node_2 computed in step 3 (epoch 2, batch 2) is nan",
+                                     "the loss that node_2 computed in step 5 (epoch 3, batch 1) is inf"));
+  EXPECT_EQ(record_.bad_losses(), (metrics::BadLosses{.steps = 4, .first = 2, .last = 5}));
+  record_.begin_training(3, 1, 1);
+  EXPECT_EQ(record_.bad_losses(), metrics::BadLosses());
+}
+
+TEST_F(Record, ALossThatIsNotFiniteMayBeAFailure) {
+  record_.stop_at_nan(true);
+  for (int i = 0; i < 2; ++i) record_.expect({.update = true}, 10);
+  ASSERT_TRUE(record_.on_report({.loss = 1, .outputs = {}}).ok());
+  const Status stopped = record_.on_report({.loss = -kInfinity, .outputs = {}});
+  EXPECT_EQ(stopped.code(), Code::kInvalid);
+  EXPECT_EQ(stopped.message(),
+            "the loss that node_2 computed in step 2 (epoch 1, batch 1) is -inf, and stop_at_nan ends the run there");
+  EXPECT_EQ(losses(), "1.0000\n-inf\n");
 }
 
 TEST_F(Record, AReportThatNobodyAskedForIsAFailure) {

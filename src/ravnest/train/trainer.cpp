@@ -86,9 +86,14 @@ Status Trainer::feed_epochs(const Poll& poll) {
       }
     }
     ++epoch_;
-    if (every == 1) {
+    if (every == 1 && i + 1 < config_.epochs) {
       if (Status checked = check(); !checked.ok()) return checked;
     }
+  }
+  // The last accuracy is that of the weights that are saved: those after the last round, where there are clusters.
+  if (node_->plan().clusters.size() > 1) {
+    if (Status finished = node_->finish_rounds(poll); !finished.ok()) return finished;
+    validated.reset();
   }
   return validated == batches_ ? Status() : check();
 }

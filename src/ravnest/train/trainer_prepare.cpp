@@ -113,6 +113,7 @@ Result<Trainer> Trainer::prepare(Node& node, const TrainConfig& config, TrainerO
     return equipment.status();
   }
   node.equip(std::move(*equipment));
+  node.record().stop_at_nan(config.stop_at_nan);
   return trainer;
 }
 
