@@ -15,7 +15,7 @@ from .labels import Labels
 from .optimizers import StageOptimizer
 from .own_stage import captured_stage
 from .seed import current_seed
-from .settings import compression_name, outer_settings
+from .settings import check_training_numbers, compression_name, outer_settings, whole_number
 from .shares import Share, share_of
 from .surroundings import name_from_outside, share_cores
 
@@ -89,7 +89,6 @@ class Node:
         self.criterion, self.labels, self.test_labels = criterion, labels, test_labels
         self.update_frequency, self.microbatches = update_frequency, microbatches
         self.reduce_factor, self.average, self.average_optim = reduce_factor, average, average_optim
-        self.outer = outer_settings(outer, outer_momentum, outer_rate)
         self.device, self.schedule, self.window, self.recompute = torch.device(device), schedule, window, recompute
         self.compression = compression_name(compression)
         self.loss_filename = loss_filename
@@ -110,10 +109,12 @@ class Node:
         self._equipped = self._served = False
         self._run = uuid.uuid4().hex[:12]
         self._core = None
-        share_cores(node_data, self.name, threads)
+        share_cores(node_data, self.name, None if threads is None else whole_number("threads", threads))
         place = (os.fspath(node_data), self.name)
         try:
             refuse_unknown("Node", kwargs, Node.__init__)
+            self.outer = outer_settings(outer, outer_momentum, outer_rate)
+            check_training_numbers(self)
             with captured_stage(model, *place) as own_stage:
                 self._core = _core.Node(
                     self.name, place[0], os.fspath(trained), str(self.device), insecure, _core.__version__, own_stage

@@ -1,5 +1,6 @@
 """Settings of a node as users write them, and as the core takes them."""
 
+from math import inf
 from numbers import Integral, Real
 
 _COMPRESSION = {False: "none", None: "none", True: "fp16"}
@@ -9,12 +10,14 @@ def compression_name(written: bool | str | None) -> str:
     return _COMPRESSION.get(written, written)
 
 
-def whole_number(name: str, value: int, most: int) -> int:
-    """`value`, from 1 to `most`."""
+def whole_number(name: str, value: int, most: int = 2**31 - 1, least: int = 1) -> int:
+    """`value`, from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} is a whole number, not {value!r}")
-    if not 1 <= value <= most:
-        raise ValueError(f"{name} must be from 1 to {most}, not {value}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}, not {value}")
     return int(value)
 
 
@@ -24,8 +27,28 @@ def number(name: str, value: float) -> float:
     return float(value)
 
 
+def positive(name: str, value: float) -> float:
+    if not 0 < number(name, value) < inf:
+        raise ValueError(f"{name} must be more than 0, not {value}")
+    return float(value)
+
+
 def outer_settings(name: str | None, momentum: float, rate: float) -> tuple[float, float] | None:
     """(momentum, rate) of Nesterov's over rounds between clusters; None: rounds give the mean itself."""
     if name not in (None, "nesterov"):
         raise ValueError(f"outer is None or 'nesterov', not {name!r}")
-    return (momentum, rate) if name else None
+    if not 0 <= number("outer_momentum", momentum) < 1:
+        raise ValueError(f"outer_momentum must be at least 0 and less than 1, not {momentum}")
+    return (float(momentum), positive("outer_rate", rate)) if name else None
+
+
+def check_training_numbers(node) -> None:
+    """TypeError or ValueError where a number that a node was given cannot be meant."""
+    node.update_frequency = whole_number("update_frequency", node.update_frequency)
+    node.microbatches = whole_number("microbatches", node.microbatches)
+    node.window = whole_number("window", node.window, least=0)
+    if node.reduce_factor is not None:
+        node.reduce_factor = whole_number("reduce_factor", node.reduce_factor)
+    for limit in ("clip_value", "clip_norm"):
+        if getattr(node, limit) is not None:
+            setattr(node, limit, positive(limit, getattr(node, limit)))

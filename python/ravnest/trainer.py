@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 from .batch_counts import BatchCounts, check_repeats
 from .keywords import refuse_unknown
 from .labels import Items, digest_of, items_of, label_part, loader_of
+from .settings import whole_number
 from .shares import check_shares, warn_of_same_data
 
 
@@ -67,6 +68,8 @@ class Trainer:
     ):
         refuse_unknown("Trainer", kwargs, Trainer.__init__)
         self.node = node
+        batch_size, step_size = whole_number("batch_size", batch_size), whole_number("step_size", step_size)
+        val_freq, epochs = whole_number("val_freq", val_freq), whole_number("epochs", epochs)
         self.train_loader, self.val_loader = loader_of(train_loader, batch_size), loader_of(val_loader, batch_size)
         if node is not None and node.is_root and train_loader is not None:
             self.train_loader = Items(self.train_loader, node, batch_size)
@@ -80,7 +83,7 @@ class Trainer:
         node.labels, node.test_labels = loader_of(node.labels, batch_size), loader_of(node.test_labels, batch_size)
         node.update_frequency *= step_size
         if microbatches is not None:
-            node.microbatches = microbatches
+            node.microbatches = whole_number("microbatches", microbatches)
         self._shard(shard, loader_of(train_loader, batch_size))
         if lr_scheduler is not None:
             node._scheduler_made = (lr_scheduler, dict(lr_scheduler_params or {}), node._scheduler_made[2])

@@ -1,5 +1,6 @@
 """What goes wrong on one node is said, in the same words, on every node."""
 
+import re
 import socket
 
 import pytest
@@ -48,6 +49,31 @@ def test_a_criterion_that_gives_no_tensor(cluster):
 def test_a_leaf_without_criterion_or_labels(cluster):
     assert "no criterion" in reasons(cluster, play_with(criterion=None))
     assert "no labels" in reasons(cluster, play_with(labels=None))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("update_frequency", 0, "update_frequency must be at least 1, not 0"),
+        ("microbatches", -2, "microbatches must be at least 1, not -2"),
+        ("window", -1, "window must be at least 0, not -1"),
+        ("reduce_factor", 0, "reduce_factor must be at least 1, not 0"),
+        ("reduce_factor", 0.5, "reduce_factor is a whole number, not 0.5"),
+        ("clip_norm", -1.0, "clip_norm must be more than 0, not -1.0"),
+        ("clip_value", float("nan"), "clip_value must be more than 0, not nan"),
+        ("outer_momentum", 1, "outer_momentum must be at least 0 and less than 1, not 1"),
+        ("threads", 0, "threads must be at least 1, not 0"),
+    ],
+)
+def test_a_number_that_can_not_be_meant_is_refused(alone, option, value, sentence):
+    with pytest.raises((ValueError, TypeError), match=f"^{re.escape(sentence)}$"):
+        alone.run(play_with(**{option: value}))
+
+
+@pytest.mark.parametrize("option", ["epochs", "val_freq", "batch_size", "step_size"])
+def test_a_trainers_number_that_can_not_be_meant_is_refused(option):
+    with pytest.raises(ValueError, match=f"{option} must be at least 1, not 0"):
+        Trainer(**{option: 0})
 
 
 def test_labels_in_another_order(cluster):
