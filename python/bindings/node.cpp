@@ -122,13 +122,6 @@ void equip(PyNode& own, const std::optional<py::function>& criterion, const py::
   own.node->equip(std::move(equipment));
 }
 
-// What can't be trained ends the run before its first batch.
-void begin(PyNode& own, const std::string& call) {
-  unwrap(own.node->begin(call));
-  if (call != "train") return;
-  if (Status able = own.node->can_train(); !able.ok()) own.node->stop(text("failed: ", able.message()));
-}
-
 wire::PassKind kind_of(const std::string& name) {
   if (name == "train") return wire::PassKind::kTrain;
   if (name == "validate") return wire::PassKind::kValidate;
@@ -241,7 +234,7 @@ void bind_node(py::module_& module) {
       .def("set_option", [](PyNode& own, std::size_t group, std::string name,
                             optim::Option value) { own.steering->set(group, std::move(name), std::move(value)); })
       .def("optimizer_state", [](const PyNode& own) { return own.optimizer ? state_of(*own.optimizer) : py::dict(); })
-      .def("begin", &begin)
+      .def("begin", [](PyNode& own, const std::string& call) { unwrap(own.node->begin(call)); })
       .def("serve", [](PyNode& own) { return to_dict(serve(own)); })
       .def("feed", &feed)
       .def("end_sweep",

@@ -5,10 +5,19 @@ from collections.abc import Iterator
 from .errors import Error
 
 _AGAIN = "give a DataLoader, a list, a tensor, or an object whose __iter__ begins anew"
+_EMPTY = "it is empty, or has less than one batch and leaves that out (drop_last=True)"
 
 
-def check_repeats(what: str, source, times: int) -> None:
-    """ValueError for a generator, or an iterator of Python's own, that is to be gone through several times."""
+def check_loader(what: str, source, times: int, used: bool) -> None:
+    """ValueError for what can be seen to give too little when it is gone through so many times.
+
+    That is, where it is used, a length of 0; and for several times a generator or an iterator of Python's own, on every
+    node, so that all of them say so. The rest is counted.
+    """
+    if source is None or times == 0:
+        return
+    if used and length_of(source) == 0:
+        raise ValueError(f"{what} has no batch: {_EMPTY}")
     if times > 1 and isinstance(source, Iterator) and type(source).__module__ in ("builtins", "itertools"):
         raise ValueError(
             f"{what} is a {type(source).__name__}, which can be gone through only once, and there are {times} epochs: "
@@ -37,7 +46,7 @@ class BatchCounts:
 
     def _why(self, before) -> str:
         if before is None:
-            return ": it is empty, or has less than one batch and leaves that out (drop_last=True)"
+            return f": {_EMPTY}"
         return (
             f", after {counted(before[1])} in {self._unit} {before[0]}: it can be gone through only once, as a "
             f"generator or an iterator; {_AGAIN}"
@@ -47,3 +56,11 @@ class BatchCounts:
 def counted(batches: int) -> str:
     """So many batches, in words."""
     return f"{batches} batch" if batches == 1 else f"{batches or 'no'} batches"
+
+
+def length_of(source) -> int | None:
+    """How many batches it says that it has; None where it does not say."""
+    try:
+        return len(source)
+    except TypeError:
+        return None

@@ -192,9 +192,7 @@ class Node:
         if not self.is_root or self._call is None:
             return
         if self._index == 0 and self._sweep is None:
-            self._core.warn(
-                f"no batch was fed for epoch {self.epoch + 1}: wait_for_backwards() has nothing to wait for"
-            )
+            self._core.warn(f"no batch was fed for epoch {self.epoch + 1}, so wait_for_backwards() waits for nothing")
         self._end_sweep()
         self._core.drain()
         self._end_epoch()

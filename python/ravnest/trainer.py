@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch.utils import _pytree as pytree
 
-from .batch_counts import BatchCounts, check_repeats
+from .batch_counts import BatchCounts, check_loader, length_of
 from .keywords import refuse_unknown
 from .labels import Items, digest_of, items_of, label_part, loader_of
 from .settings import whole_number
@@ -85,6 +85,8 @@ class Trainer:
         if microbatches is not None:
             node.microbatches = whole_number("microbatches", microbatches)
         self._shard(shard, loader_of(train_loader, batch_size))
+        if type(self).train is Trainer.train:
+            self._check_loaders(loader_of(train_loader, batch_size))
         if lr_scheduler is not None:
             node._scheduler_made = (lr_scheduler, dict(lr_scheduler_params or {}), node._scheduler_made[2])
 
@@ -102,6 +104,13 @@ class Trainer:
         for source in (train_loader, node.labels):
             check_shares(source, node.share.parts)
 
+    def _check_loaders(self, train_loader):
+        node, sweeps = self.node, self.epochs if self.val_freq == 1 else min(self.epochs, 1)
+        check_loader("train_loader", train_loader, self.epochs, node.is_root)
+        check_loader("labels", node.labels, self.epochs, node.is_leaf)
+        check_loader("val_loader", self.val_loader, sweeps, node.is_root)
+        check_loader("test_labels", node.test_labels, sweeps, node.is_leaf)
+
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         for name in ("train", "evaluate", "pred"):
@@ -117,11 +126,9 @@ class Trainer:
     def train(self) -> None:
         """Train for `epochs`, with validation and progress; then save, if asked for."""
         self.prelim_checks()
-        check_repeats("train_loader", loader_of(self.train_loader, self.batch_size), self.epochs)
-        check_repeats("val_loader", self.val_loader, self.epochs if self.val_freq == 1 else 1)
         node, start = self.node, time.monotonic()
         samples_before, validated = node._core.samples_trained(), -1
-        node._core.begin_training(node.epoch, self.epochs, _length(self.train_loader))
+        node._core.begin_training(node.epoch, self.epochs, length_of(self.train_loader) or 0)
         for epoch in range(self.epochs):
             for item in self.train_loader:
                 node._feed_training(*self._inputs(item))
@@ -198,13 +205,6 @@ class Trainer:
         if self.inputs_dtype is None or not isinstance(value, torch.Tensor):
             return value
         return value.to(self.inputs_dtype)
-
-
-def _length(loader) -> int:
-    try:
-        return len(loader)
-    except TypeError:
-        return 0
 
 
 def _joined(results):

@@ -67,7 +67,7 @@ class FakeNode(Node):
 
     def __init__(self, cluster=0, clusters=2, labels=None, root=True):
         self.name, self.cluster_id, self._clusters = "node_0", cluster, clusters
-        self.labels, self.test_labels, self.is_root = labels, None, root
+        self.labels, self.test_labels, self.is_root, self.is_leaf = labels, None, root, True
         self.seed, self.epoch, self.update_frequency, self.label_digest = SEED, 0, 1, None
         self._shard, self._equipped, self._scheduler_made = None, False, (None, {}, True)
         self._call, self._sweep, self._index, self.n_forwards = "train", None, 0, 0

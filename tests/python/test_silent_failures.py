@@ -76,6 +76,8 @@ def test_a_stage_without_an_optimizer_ends_the_run_before_its_first_batch(cluste
         reason = reasons(cluster, play_with(trainer), without)
         assert reason.startswith(f"{name} (stage {name[-1]}) failed: the stage has "), reason
         assert "to train and no optimizer: give Node optimizer=" in reason
+    reason = reasons(cluster, play_with(), lambda _: {"optimizer": lambda parameters: None})
+    assert reason.startswith("node_0 (stage 0)"), "all fail, and all say the same"
     assert not (cluster.folder / "losses.txt").exists()
 
 
@@ -180,7 +182,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_where_that_is_asked_for(cluster,
     ("loader", "sentence"),
     [
         (lambda: Once(batches()), "train_loader gave no batch in epoch 2, after 7 batches in epoch 1: it can be gone"),
-        (list, "train_loader gave no batch in epoch 1: it is empty"),
+        (lambda: Once([]), "train_loader gave no batch in epoch 1: it is empty"),
     ],
 )
 def test_an_epoch_without_batches_ends_the_run(alone, trainer, loader, sentence):
@@ -192,9 +194,15 @@ def test_a_generator_for_several_epochs_is_refused_at_the_start(cluster):
     for name in ("train_loader", "val_loader"):
         _, errors = cluster.run_to_the_end(play_with(**{name: lambda: (each for each in batches())}))
         assert sorted(errors) == cluster.names
-        assert str(errors["node_0"]).startswith(f"{name} is a generator, which can be gone through only once, and ")
-        assert all(f"{name} is a generator" in str(error) for error in errors.values())
+        sentence = f"{name} is a generator, which can be gone through only once, and there are 2 epochs: "
+        assert all(str(error).startswith(sentence) for error in errors.values()), errors
     assert not (cluster.folder / "losses.txt").exists()
+
+
+def test_loaders_that_are_seen_to_be_empty_are_refused_at_the_start(alone):
+    for name in ("train_loader", "val_loader"):
+        _, errors = alone.run_to_the_end(play_with(**{name: list}))
+        assert str(errors["node_0"]).startswith(f"{name} has no batch: it is empty")
 
 
 def test_a_generator_for_one_epoch_is_fine(alone):
@@ -203,7 +211,7 @@ def test_a_generator_for_one_epoch_is_fine(alone):
 
 
 def test_labels_that_can_be_gone_through_only_once(cluster):
-    reason = reasons(cluster, play_with(), lambda _: {"labels": (each for each in batches())})
+    reason = reasons(cluster, play_with(), lambda _: {"labels": Once(batches())})
     assert "the labels of node_2 gave 7 batches before and none for batch 0 of epoch 1: they can be gone" in reason
 
 
@@ -224,4 +232,4 @@ def test_a_loop_with_a_loader_of_its_own_says_how_many_batches_came(alone, capfd
     alone.run(play_with(OwnLoader))
     written = capfd.readouterr().err
     assert "the training loop gave 3 batches in epoch 2, and 7 batches in epoch 1" in written
-    assert "no batch was fed for epoch 3: wait_for_backwards() has nothing to wait for" in written
+    assert "no batch was fed for epoch 3, so wait_for_backwards() waits for nothing" in written

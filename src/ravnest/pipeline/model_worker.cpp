@@ -111,6 +111,7 @@ ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Opt
   if (strands_) options_.averaging->begin_with(strands_->values(store_, nullptr));
 }
 
+// Without an optimizer the weights would never move. Said at the first pass, when all nodes are there to hear it.
 Status ModelWorker::can_train() const {
   const std::size_t count = store_.parameters().size();
   if (optimizer_ || count == 0) return {};

@@ -73,9 +73,6 @@ class ModelWorker final : public Worker {
   Status give(std::uint64_t gives, std::uint64_t takes) override;
   Status adopt(wire::TiedTensors values) override;
 
-  // kInvalid for a stage that has parameters to train and no optimizer: its weights would never move.
-  Status can_train() const;
-
   const optim::ParameterStore& store() const { return store_; }
   optim::Optimizer* optimizer() { return optimizer_.get(); }
   // The most versions that existed at a time.
@@ -92,6 +89,7 @@ class ModelWorker final : public Worker {
     std::vector<bool> wanted;         // by input: its producer takes a gradient
   };
 
+  Status can_train() const;
   Result<std::vector<Outgoing>> run_forward(const wire::PassHead& head, std::vector<wire::Forward> parts);
   Result<std::vector<Outgoing>> run_backward(const wire::PassHead& head, std::vector<wire::Backward> answers,
                                              std::vector<wire::TiedTensors> tied);

@@ -136,8 +136,6 @@ class Node {
   // Leaves the network in good order. What is called afterwards fails.
   void close();
 
-  // Whether this stage can take part in training; otherwise why not, with what to do.
-  Status can_train() const { return worker_->can_train(); }
   // A line for whoever watches the run, above the progress where that is shown.
   void warn(const std::string& line) const;
 
