@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
 from . import _core
+from .ambient import ambient_autocasts, forward_in, without
 from .batches import Batch, usable_example
 from .errors import CaptureError
 from .export import export_graph
@@ -25,6 +26,10 @@ from .verify import module_pass, require_equal, untouched
 
 # TorchScript fuses and reorders, so the last bits of a scripted or traced module are not those of its operators.
 _SCRIPT_TOLERANCE = 1e-5
+_AUTOCAST_AROUND = (
+    "torch.autocast is on around the capture of a TorchScript module or an ExportedProgram, which are captured as they "
+    "are: leave the block, or capture the nn.Module"
+)
 
 
 def capture(model, example_args=(), example_kwargs=None, path: str = "model.pt2") -> str:
@@ -36,7 +41,8 @@ def capture(model, example_args=(), example_kwargs=None, path: str = "model.pt2"
 
     The archive holds two graphs over one set of weights. The training graph is the model in training mode, the eval
     graph the model after `eval()`. Submodules that stand in eval mode inside a model in training mode (frozen batch
-    norm) stay so. The model itself, its gradients and torch's random state are left as they were.
+    norm) stay so. Where torch.autocast is on around the call, it is part of the model. The model itself, its gradients
+    and torch's random state are left as they were.
 
     An ExportedProgram and a traced TorchScript module carry the one mode that they were made in: both graphs are then
     the same, with a warning where that shows. An ExportedProgram also keeps the sizes that it was exported with. The
@@ -50,12 +56,17 @@ def capture(model, example_args=(), example_kwargs=None, path: str = "model.pt2"
     args, kwargs = _example(model, example_args, example_kwargs)
     path = os.fspath(path)
     devices = range(torch.cuda.device_count())
-    with torch.random.fork_rng(devices), warnings.catch_warnings():
+    autocasts = ambient_autocasts()
+    with contextlib.ExitStack() as stack:
+        for context in (torch.random.fork_rng(devices), warnings.catch_warnings(), without(autocasts)):
+            stack.enter_context(context)
         warnings.filterwarnings("ignore", message=r".*torch\.jit.*", category=DeprecationWarning)
         # nn.LSTM and its like put their own weights back after the export; nothing of the model is lost by it.
         warnings.filterwarnings("ignore", message=r"The tensor attributes? .*_flat_weights")
-        source = _source(model, args, kwargs)
+        source = _source(model, args, kwargs, lambda module: stack.enter_context(forward_in(autocasts, module)))
         if isinstance(model, ExportedProgram | torch.jit.ScriptModule):
+            if autocasts:
+                raise CaptureError(_AUTOCAST_AROUND)
             message = one_mode_warning(source.train, source.eval)
             if message:
                 warnings.warn(message, stacklevel=2)
@@ -107,7 +118,7 @@ def _example(model, example_args, example_kwargs):
     return usable_example(args, kwargs)
 
 
-def _source(model, args, kwargs) -> Source:
+def _source(model, args, kwargs, prepare) -> Source:
     if isinstance(model, ExportedProgram):
         return _program_source(model, args, kwargs)
     if not isinstance(model, torch.nn.Module):
@@ -117,6 +128,8 @@ def _source(model, args, kwargs) -> Source:
     with contextlib.suppress(Exception):
         # Where a copy cannot be had (old weight_norm keeps a computed tensor), the model itself is used and put back.
         module = copy.deepcopy(module)
+    if not scripted:
+        prepare(module)
     programs = []
     for train in (True, False):
         with untouched(module):

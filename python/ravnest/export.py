@@ -19,7 +19,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
 from .errors import CaptureError
-from .regions import inline_grad_regions
+from .regions import inline_grad_regions, keep_cast_weights, plain_grad_regions
 
 # Loggers that warn about what is either harmless here (a dimension of size 1 stays 1) or said better in a CaptureError.
 _NOISY = (
@@ -52,6 +52,7 @@ def export_graph(module: torch.nn.Module, args: tuple, kwargs: dict) -> Exported
             first_error = first_error or error
         else:
             inline_grad_regions(program)
+            keep_cast_weights(program.graph_module)
             return program
     raise _export_failed(first_error) from first_error
 
@@ -60,7 +61,7 @@ def _export(module, args, kwargs, tensors, shapes):
     collection = ShapesCollection()
     for tensor, shape in zip(tensors, shapes, strict=True):
         collection[tensor] = shape
-    with torch.enable_grad(), _quiet():
+    with torch.enable_grad(), _quiet(), plain_grad_regions():
         # An empty collection is not the same as none: with it torch.export asks for a spec of every input.
         return torch.export.export(module, args, kwargs, dynamic_shapes=collection if tensors else None, strict=False)
 

@@ -6,6 +6,7 @@ import uuid
 import torch
 
 from . import _core
+from .ambient import refuse_autocast_around
 from .batch_counts import BatchCounts
 from .calls import Call
 from .errors import Error
@@ -300,6 +301,7 @@ class Node:
         self._call = None
 
     def _equip(self):
+        refuse_autocast_around("the training")
         if self._equipped:
             return
         self._make_scheduler()

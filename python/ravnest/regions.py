@@ -1,87 +1,164 @@
-"""Blocks of gradient mode in an exported program, turned into plain operators.
+"""Blocks of gradient mode and of autocast in a program of torch.export.
 
-torch.export keeps `with torch.no_grad():` as a call of a sub-graph. The executor and the slicer know operators only, so
-the sub-graph's nodes are moved into the graph around it. What comes into a no_grad block is detached first: inside,
-nothing then carries a gradient, so values, in-place writes and results are those of the block. What the block hands
-out unchanged, or written in place, is the outer tensor itself, with its own gradient.
+A block of autocast is a call of a sub-graph. It stays: archives hold it so, and the core reads its operators as
+operators of the graph, with a mark. A block of gradient mode has only its borders while torch.export traces, and would
+become such a call, too (and be forgotten inside of an autocast block). Here its borders are taken away. What comes into
+a no_grad block is detached first: inside, nothing then carries a gradient, so values, in-place writes and results are
+those of the block. What the block hands out unchanged, or written in place, is the outer tensor itself, with its own
+gradient.
 """
 
+import contextlib
+
 import torch
+from torch._export.passes import replace_set_grad_with_hop_pass as grad_pass
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule, Node, map_arg
 
 from .errors import CaptureError
 
 _SET_GRAD = "wrap_with_set_grad_enabled"
-_REASONS = {
-    "wrap_with_autocast": "it uses torch.autocast inside its forward; the type of every operator would hang on a mode "
-    "of the process. Cast explicitly (`x.to(torch.bfloat16)`), or run the whole training in one type",
-}
+_AUTOCAST = "wrap_with_autocast"
+_CACHE = 3  # the argument of an autocast block that says whether cast weights are kept
 
 
 def has_regions(program: ExportedProgram) -> bool:
     """Whether the program calls a higher-order operator."""
-    return any(isinstance(node.target, torch._ops.HigherOrderOperator) for node in program.graph.nodes)
+    return any(_is_region(node) for node in program.graph.nodes)
+
+
+@contextlib.contextmanager
+def plain_grad_regions():
+    """While active, torch.export gives programs without gradient-mode blocks."""
+    original = grad_pass.replace_set_grad_with_hop_pass
+
+    def detach(module, signature):
+        _detach_in_blocks(module, signature)
+        return module, signature
+
+    grad_pass.replace_set_grad_with_hop_pass = detach
+    try:
+        yield
+    finally:
+        grad_pass.replace_set_grad_with_hop_pass = original
 
 
 def inline_grad_regions(program: ExportedProgram) -> None:
     """Replace every gradient-mode block of `program` in place. CaptureError for any other higher-order operator."""
-    module = program.graph_module
-    graph = module.graph
+    _inline_all(program.graph_module, program.graph_signature)
+
+
+def keep_cast_weights(module: GraphModule) -> None:
+    """Have autocast blocks cast a weight once, as PyTorch does; torch.export turns that off while it traces."""
+    for node in module.graph.nodes:
+        if _is_region(node) and node.target.name() == _AUTOCAST:
+            node.update_arg(_CACHE, True)
+            keep_cast_weights(_autocast_graph(module, node))
+    module.recompile()
+
+
+def _is_region(node: Node) -> bool:
+    return node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator)
+
+
+def _autocast_graph(module: GraphModule, call: Node) -> GraphModule:
+    return getattr(module, call.args[_CACHE + 1].target)
+
+
+def _inline_all(module: GraphModule, signature) -> None:
     changed = False
-    for node in list(graph.nodes):
-        if node.op != "call_function" or not isinstance(node.target, torch._ops.HigherOrderOperator):
+    for node in list(module.graph.nodes):
+        if not _is_region(node):
             continue
-        if node.target.name() != _SET_GRAD:
-            reason = _REASONS.get(
-                node.target.name(),
-                f"it uses the higher-order operator {node.target.name()}, which the executor does not run",
+        if node.target.name() == _AUTOCAST:
+            _inline_all(_autocast_graph(module, node), None)
+        elif node.target.name() == _SET_GRAD:
+            _inline(module, signature, node)
+            changed = True
+        else:
+            raise CaptureError(
+                f"the model cannot be captured: it uses the higher-order operator {node.target.name()}, which the "
+                "executor does not run"
             )
-            raise CaptureError(f"the model cannot be captured: {reason}")
-        enabled, region, *inputs = node.args
-        inner = _inline(program, node, getattr(module, region.target), inputs, detach=not enabled)
-        _replace_results(program, node, inner)
-        graph.erase_node(region)
-        changed = True
     if changed:
-        graph.lint()
-        module.recompile()
+        _detach_in_blocks(module, signature)
 
 
-def _inline(program, call: Node, region: GraphModule, inputs: list, detach: bool) -> list:
-    """Copy the region's operators before `call`; what the graph is to use in place of the region's results."""
-    graph, signature = program.graph, program.graph_signature
-    gradless = {*signature.inputs_to_buffers, *signature.inputs_to_lifted_tensor_constants}
-    placeholders = [node for node in region.graph.nodes if node.op == "placeholder"]
-    outer = dict(zip(placeholders, inputs, strict=True))
-    inner = {}
-    with graph.inserting_before(call):
-        for placeholder, source in outer.items():
-            inner[placeholder] = source
-            if detach and _may_need_grad(source, gradless):
-                inner[placeholder] = _detached(graph, source)
+def _inline(module: GraphModule, signature, call: Node) -> None:
+    """Put the block's operators in the place of `call`, between the borders that they had when they were traced."""
+    enabled, attribute, *inputs = call.args
+    region = getattr(module, attribute.target)
+    _inline_all(region, None)
+    inner = dict(zip((node for node in region.graph.nodes if node.op == "placeholder"), inputs, strict=True))
+    with module.graph.inserting_before(call):
+        module.graph.call_function(torch._C._set_grad_enabled, (enabled,))
         for node in region.graph.nodes:
-            if node.op == "call_function":
-                if isinstance(node.target, torch._ops.HigherOrderOperator):
-                    raise CaptureError(
-                        f"the model cannot be captured: {node.target.name()} inside a gradient-mode block"
-                    )
-                inner[node] = graph.node_copy(node, inner.__getitem__)
-            elif node.op not in ("placeholder", "output"):
-                raise CaptureError(
-                    f"the model cannot be captured: {node.op} {node.target} inside a gradient-mode block"
-                )
+            if node.op in ("call_function", "get_attr"):
+                inner[node] = module.graph.node_copy(node, inner.__getitem__)
+            if node.op == "get_attr":
+                inner[node].target = _adopt(module, getattr(region, node.target))
+        module.graph.call_function(torch._C._set_grad_enabled, (not enabled,))
     (results,) = next(node for node in region.graph.nodes if node.op == "output").args
-    return [outer.get(_written_input(result), inner.get(result, result)) for result in results]
-
-
-def _replace_results(program, call: Node, results: list) -> None:
     for item in list(call.users):
-        result = results[item.args[1]]
-        item.replace_all_uses_with(result)
-        program.graph_signature.replace_all_uses(item.name, result.name)
-        program.graph.erase_node(item)
-    program.graph.erase_node(call)
+        _replace(item, inner.get(results[item.args[1]]), signature)
+        module.graph.erase_node(item)
+    module.graph.erase_node(call)
+    module.graph.erase_node(attribute)
+
+
+def _adopt(module: GraphModule, part) -> str:
+    """Give `module` the sub-graph of another one; its name there."""
+    number = 1
+    while hasattr(module, f"block_{number}"):
+        number += 1
+    module.add_submodule(f"block_{number}", part)
+    return f"block_{number}"
+
+
+def _replace(node: Node, other: Node, signature, unless=lambda user: False) -> None:
+    node.replace_all_uses_with(other, delete_user_cb=lambda user: not unless(user))
+    if signature is not None:
+        signature.replace_all_uses(node.name, other.name)
+
+
+def _detach_in_blocks(module: GraphModule, signature) -> None:
+    """Take away the borders of gradient-mode blocks, and detach what comes into those of no_grad."""
+    graph = module.graph
+    gradless = {*signature.inputs_to_buffers, *signature.inputs_to_lifted_tensor_constants} if signature else set()
+    inside, detached = {}, {}  # of the block: its nodes, in order; what comes into it, detached
+    grad = True
+
+    def entering(source: Node) -> Node:
+        if source in inside or not _may_need_grad(source, gradless):
+            return source
+        if source not in detached:
+            detached[source] = _detached(graph, source)
+        return detached[source]
+
+    for node in list(graph.nodes):
+        if node.target is torch._C._set_grad_enabled:
+            if not grad and node.args[0]:
+                _hand_out(inside, detached, signature)
+                inside, detached = {}, {}
+            grad = node.args[0]
+            graph.erase_node(node)
+        elif not grad and node.op == "call_function":
+            with graph.inserting_before(node):
+                node.args, node.kwargs = map_arg(node.args, entering), map_arg(node.kwargs, entering)
+            inside[node] = None
+    if not grad:
+        _hand_out(inside, detached, signature)
+    graph.lint()
+    module.recompile()
+
+
+def _hand_out(inside: dict, detached: dict, signature) -> None:
+    """Have those behind the block use an outer tensor itself where the block has written it."""
+    outer = {node: source for source, node in detached.items()}
+    for node in inside:
+        written = outer.get(_written_input(node))
+        if written is not None:
+            _replace(node, written, signature, unless=inside.__contains__)
 
 
 def _detached(graph, source: Node) -> Node:

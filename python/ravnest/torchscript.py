@@ -154,7 +154,8 @@ def _grad_mode(node):
     """A `with` block's object. Gradient mode is all that TorchScript's `with` is used for."""
     mode = node.output().type().str().rpartition(".")[2]
     if mode not in ("no_grad", "enable_grad"):
-        raise CaptureError(f"the TorchScript module makes an object of type {mode} ({_location(node)})")
+        instead = ": capture the nn.Module that it was made of" if mode == "autocast" else ""
+        raise CaptureError(f"the TorchScript module makes an object of type {mode} ({_location(node)}){instead}")
     return getattr(torch, mode)()
 
 

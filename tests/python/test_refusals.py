@@ -69,12 +69,6 @@ class BranchOnSize(Base):
         return x * 2 if x.shape[0] == 5 else x
 
 
-class Autocast(Base):
-    def forward(self, x):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return self.linear(x)
-
-
 class WrongShapes(Base):
     def forward(self, x):
         return self.linear(self.linear(x))
@@ -110,7 +104,6 @@ REFUSALS = [
     (PythonRandom, r"differs .* generator other than torch's"),
     (PythonCounter, r"differs .* state in Python"),
     (BranchOnSize, r"at another batch size than the example's 4.*another path at that size"),
-    (Autocast, r"torch\.autocast"),
     (WrongShapes, r"test_refusals\.py, line \d+, in forward: `return self\.linear\(self\.linear\(x\)\)`"),
     (NamedOutput, r"returns a test_refusals\.Named"),
     (UntraceableOperator, r"uses aten\._ctc_loss.*test_refusals\.py, line \d+, in forward"),

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "ravnest/graph/autocast.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/slice.h"
 #include "ravnest/graph/tensors.h"
@@ -53,6 +54,8 @@ std::vector<c10::IValue> Engine::run(Mode mode, std::vector<c10::IValue> inputs,
 
 std::vector<c10::IValue> Engine::run(Mode mode, std::span<const at::Tensor> tensors, std::vector<c10::IValue> inputs,
                                      const RunOptions& options) const {
+  if (model_.stage && !graph(mode).autocasts.empty())
+    hide_from_cast_cache(inputs, (mode == Mode::kTrain ? model_.stage->train : model_.stage->eval).inputs);
   return (mode == Mode::kTrain ? train_ : eval_).run(tensors, std::move(inputs), options);
 }
 

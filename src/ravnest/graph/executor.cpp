@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ravnest/graph/autocast.h"
 #include "ravnest/graph/boxing.h"
 #include "ravnest/graph/dropout.h"
 #include "ravnest/graph/input_check.h"
@@ -20,6 +21,7 @@ struct Executor::Plan {
   std::vector<Instruction> instructions;
   std::vector<std::int32_t> input_registers;  // per user input; -1: fixed, not read
   c10::Device device;
+  std::vector<AutocastBlock> autocasts;
 };
 
 namespace {
@@ -168,8 +170,11 @@ Result<Executor> Executor::compile(std::shared_ptr<const ir::Graph> graph, const
   }
   Result<std::vector<Instruction>> instructions = make_instructions(*graph, tensors, device);
   if (!instructions.ok()) return instructions.status();
+  Result<std::vector<AutocastBlock>> autocasts = resolve_autocasts(*graph, device);
+  if (!autocasts.ok()) return autocasts.status();
   auto plan = std::unique_ptr<Plan>(new Plan{graph, tensor_names.size(), std::move(tensors), InputCheck(*graph),
-                                             std::move(*instructions), std::move(input_registers), device});
+                                             std::move(*instructions), std::move(input_registers), device,
+                                             std::move(*autocasts)});
   return Executor(std::move(plan));
 }
 
@@ -188,8 +193,10 @@ std::vector<IValue> Executor::run(std::span<const at::Tensor> tensors, std::vect
   if (options.random) generator.emplace(plan.device, *options.random);
 
   Run run(tensors, frame);
+  AutocastPosition autocast(plan.autocasts);
   for (const Instruction& instruction : plan.instructions) {
     try {
+      if (instruction.autocast != autocast.block()) autocast.move_to(instruction.autocast);
       for (const Operand& operand : instruction.operands) run.push(operand);
       if (options.observer != nullptr) options.observer->before(*instruction.node, run.stack());
       if (!instruction.dropout || !options.random || !drop_out(*options.random, instruction, run.stack())) {

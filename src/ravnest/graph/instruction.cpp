@@ -34,6 +34,7 @@ class Maker {
  private:
   Status fill(Instruction& instruction, const ir::Node& node) {
     instruction.node = &node;
+    instruction.autocast = node.autocast;
     instruction.size_operator = find_size_operator(node.target);
     if (Status status =
             instruction.size_operator != nullptr ? fill_size_operands(instruction) : fill_operands(instruction);

@@ -46,6 +46,7 @@ struct Instruction {
   const SizeOperator* size_operator = nullptr;  // arithmetic on sizes; else:
   std::optional<c10::OperatorHandle> operation = {};
   std::optional<c10::OperatorHandle> reshape = {};  // for a view: what to call where the strides do not allow one
+  std::int32_t autocast = -1;                       // the node's
   bool random = false;
   bool dropout = false;           // aten::dropout in training: keyed runs have a faster one of their own
   bool normalises_batch = false;  // in training: needs more than one value per channel

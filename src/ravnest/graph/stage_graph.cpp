@@ -201,6 +201,7 @@ ir::Graph stage_graph(const ir::Graph& graph, const Flow& flow, const StageInter
                       const std::set<ir::ValueId>& tensors, int begin, int end, bool last) {
   ir::Graph stage;
   stage.ranges = graph.ranges;
+  stage.autocasts = graph.autocasts;
   std::map<ir::ValueId, ir::ValueId> numbers;
   const auto adopt = [&](ir::ValueId value) {
     const auto [found, added] = numbers.emplace(value, static_cast<ir::ValueId>(stage.values.size()));

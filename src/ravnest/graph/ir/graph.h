@@ -80,6 +80,17 @@ struct Node {
   // The operator's number in the whole model. Stages keep it: random numbers are keyed by it, so that a model gives
   // the same ones however it is cut.
   std::int32_t place = 0;
+  std::int32_t autocast = -1;  // the innermost block of Graph::autocasts that it runs in; -1: none
+};
+
+// A `with torch.autocast(...)` block of the model's forward. Nodes of a block stand together, but a graph may be cut
+// inside of one: every stage has its part, and enters the block for itself.
+struct Autocast {
+  std::string device_type = "cpu";
+  DType dtype = DType::kBFloat16;
+  bool enabled = true;
+  bool cache = true;         // a weight that is used twice is cast once
+  std::int32_t parent = -1;  // the block around it, which comes before it in the list; -1: none
 };
 
 // "encoder.layers.0.fc": the innermost module that a node was recorded in; "" for the model itself.
@@ -110,6 +121,7 @@ struct Graph {
   std::string namedtuple_fields = "{}";  // JSON: what torch needs to rebuild named tuples of the specs
   std::vector<std::string> argument_names;
   std::map<std::string, Range> ranges;  // of the symbols
+  std::vector<Autocast> autocasts = {};
 };
 
 // Bytes that some owner keeps alive: a mapped file, a tensor.

@@ -1,46 +1,17 @@
 #include <algorithm>
 #include <cstdint>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "ravnest/base/json_field.h"
 #include "ravnest/graph/ir/program.h"
+#include "ravnest/graph/ir/program_names.h"
 #include "ravnest/graph/ir/verify.h"
 
 namespace ravnest::ir {
 namespace {
 
 constexpr std::string_view kMetadataAssertion = "torch.ops.aten._assert_tensor_metadata.default";
-
-Size size_from_json(const Field& field) {
-  const auto [tag, value] = field.tagged();
-  if (tag == "as_int") return {value.integer(), ""};
-  if (tag != "as_expr") value.refuse("unknown kind of size");
-  Size size{0, value["expr_str"].string()};
-  if (size.expression.empty()) value.fail("an empty size expression");
-  if (const auto hint = value.optional("hint")) size.hint = hint->tagged().second.integer();
-  return size;
-}
-
-Device device_from_json(const Field& field) {
-  Device device{field["type"].string(), std::nullopt};
-  if (const auto index = field.optional("index")) {
-    if (index->integer() < -1 || index->integer() > INT8_MAX) index->fail("no such device");
-    device.index = static_cast<int>(index->integer());
-  }
-  return device;
-}
-
-DType dtype_from_json(const Field& field) {
-  const auto dtype = dtype_from_schema(field.integer());
-  if (!dtype) field.refuse(text("unknown element type number ", field.integer()));
-  return *dtype;
-}
-
-StridedLayout layout_from_json(const Field& field) {
-  const auto layout = layout_from_schema(field.integer());
-  if (!layout) field.refuse(text("layout number ", field.integer(), "; only strided tensors are supported"));
-  return *layout;
-}
+constexpr int kMaxBlockDepth = 32;
 
 class ProgramDecoder {
  public:
@@ -72,10 +43,12 @@ class ProgramDecoder {
                           kSchemaMajor, ".x, as torch 2.11 to 2.13 write it"));
   }
 
+  // A block also lists what it is given and what it returns; the graph around it has those already.
   void add_value(const Field& field, Value value) {
     if (value.name.empty()) field.fail("a value without a name");
-    const auto id = static_cast<ValueId>(graph_.values.size());
-    if (!ids_.emplace(value.name, id).second) field.fail("the name is used twice");
+    if (block_ >= 0 && names_->find(value.name)) return;
+    if (!names_->bind(value.name, static_cast<ValueId>(graph_.values.size()))) field.fail("the name is used twice");
+    while (!taken_.insert(value.name).second) value.name += text("_", ++renamed_);
     graph_.values.push_back(std::move(value));
   }
 
@@ -117,85 +90,6 @@ class ProgramDecoder {
     }
   }
 
-  Ref named(const Field& name, ValueKind kind) const {
-    const auto found = ids_.find(name.string());
-    if (found == ids_.end()) name.fail(text("value \"", name.string(), "\" is not declared"));
-    if (graph_.values[found->second].kind != kind) name.fail(text("value \"", name.string(), "\" is of another kind"));
-    return Ref{found->second};
-  }
-
-  Ref tensor(const Field& field) const { return named(field["name"], ValueKind::kTensor); }
-
-  IntOrRef int_or_ref(const Field& field) const {
-    const auto [tag, value] = field.tagged();
-    if (tag == "as_int") return value.integer();
-    if (tag == "as_name") return named(value, ValueKind::kSymInt);
-    field.refuse(text("unknown member ", tag));
-  }
-
-  // A symbol by name, or the plain number in its place.
-  Argument symbol(const Field& field, ValueKind kind) const {
-    const auto [tag, value] = field.tagged();
-    if (tag == "as_name") return named(value, kind);
-    if (tag == "as_int") return value.integer();
-    if (tag == "as_bool") return value.boolean();
-    if (tag == "as_float") return value.number();
-    field.refuse(text("unknown member ", tag));
-  }
-
-  std::optional<Ref> optional_tensor(const Field& field) const {
-    const auto [tag, value] = field.tagged();
-    if (tag == "as_none") return std::nullopt;
-    if (tag == "as_tensor") return tensor(value);
-    field.refuse(text("unknown member ", tag));
-  }
-
-  template <class T, class Function>
-  static std::vector<T> list(const Field& field, Function&& read) {
-    std::vector<T> result;
-    field.for_each([&](const Field& item) { result.push_back(read(item)); });
-    return result;
-  }
-
-  Argument list_argument(const std::string& tag, const Field& value) const {
-    if (tag == "as_tensors") return list<Ref>(value, [&](const Field& f) { return tensor(f); });
-    if (tag == "as_ints") return list<std::int64_t>(value, [](const Field& f) { return f.integer(); });
-    if (tag == "as_floats") return list<double>(value, [](const Field& f) { return f.number(); });
-    if (tag == "as_bools") return list<bool>(value, [](const Field& f) { return f.boolean(); });
-    if (tag == "as_strings") return list<std::string>(value, [](const Field& f) { return f.string(); });
-    if (tag == "as_sym_ints") return list<IntOrRef>(value, [&](const Field& f) { return int_or_ref(f); });
-    if (tag == "as_optional_tensors")
-      return list<std::optional<Ref>>(value, [&](const Field& f) { return optional_tensor(f); });
-    value.refuse(text("argument kind \"", tag, "\" is not supported"));
-  }
-
-  Argument argument(const Field& field) const {
-    const auto [tag, value] = field.tagged();
-    if (tag == "as_none") return None{};
-    if (tag == "as_tensor") return tensor(value);
-    if (tag == "as_int") return value.integer();
-    if (tag == "as_float") return value.number();
-    if (tag == "as_bool") return value.boolean();
-    if (tag == "as_string") return value.string();
-    if (tag == "as_sym_int") return symbol(value, ValueKind::kSymInt);
-    if (tag == "as_sym_float") return symbol(value, ValueKind::kSymFloat);
-    if (tag == "as_sym_bool") return symbol(value, ValueKind::kSymBool);
-    if (tag == "as_scalar_type") return dtype_from_json(value);
-    if (tag == "as_layout") return layout_from_json(value);
-    if (tag == "as_device") return device_from_json(value);
-    if (tag == "as_complex") return std::complex<double>(value["real"].number(), value["imag"].number());
-    if (tag == "as_memory_format") {
-      const auto format = memory_format_from_schema(value.integer());
-      if (!format) value.refuse("unknown memory format");
-      return *format;
-    }
-    if (tag == "as_optional_tensor") {
-      const auto ref = optional_tensor(value);
-      return ref ? Argument(*ref) : Argument(None{});
-    }
-    return list_argument(tag, value);
-  }
-
   void read_inputs(const Field& inputs, const Field& specs) {
     if (!inputs.json().is_array() || !specs.json().is_array() || inputs.json().size() != specs.json().size())
       specs.fail("as many specs as graph inputs expected");
@@ -203,7 +97,7 @@ class ProgramDecoder {
     std::size_t i = 0;
     inputs.for_each([&](const Field& field) {
       const Input& input = graph_.inputs[i++];
-      const Argument declared = argument(field);
+      const Argument declared = names_->argument(field);
       if (input.kind != InputKind::kFixed && declared != Argument(Ref{input.value}))
         field.fail("the signature names another value");
     });
@@ -213,22 +107,23 @@ class ProgramDecoder {
     const auto [tag, body] = spec.tagged();
     Input input;
     if (tag == "user_input") {
-      const Argument value = argument(body["arg"]);
+      const Argument value = names_->argument(body["arg"]);
       const Ref* ref = std::get_if<Ref>(&value);
       if (ref == nullptr) body.refuse("a user input that is neither a tensor nor a symbol");
       input.value = ref->value;
     } else if (tag == "constant_input") {
-      input = {InputKind::kFixed, -1, body["name"].string(), true, argument(body["value"])};
+      input = {InputKind::kFixed, -1, body["name"].string(), true, names_->argument(body["value"])};
     } else if (tag == "parameter") {
-      input = {InputKind::kParameter, tensor(body["arg"]).value, body["parameter_name"].string(), true, {}};
+      input = {InputKind::kParameter, names_->tensor(body["arg"]).value, body["parameter_name"].string(), true, {}};
     } else if (tag == "buffer") {
       input = {InputKind::kBuffer,
-               tensor(body["arg"]).value,
+               names_->tensor(body["arg"]).value,
                body["buffer_name"].string(),
                body["persistent"].boolean(),
                {}};
     } else if (tag == "tensor_constant") {
-      input = {InputKind::kConstant, tensor(body["arg"]).value, body["tensor_constant_name"].string(), true, {}};
+      input = {
+          InputKind::kConstant, names_->tensor(body["arg"]).value, body["tensor_constant_name"].string(), true, {}};
     } else {
       body.refuse(text("graph input of kind \"", tag, "\" is not supported"));
     }
@@ -240,18 +135,84 @@ class ProgramDecoder {
     node.target = field["target"].string();
     if (const auto name = field.optional("name")) node.name = name->string();
     if (node.target == kMetadataAssertion) return;
+    if (node.target == kAutocastTarget) return read_autocast(field);
     if (node.target.starts_with("torch.ops.higher_order"))
       field.refuse(text("higher-order operator ", node.target, " is not supported"));
     field["inputs"].for_each([&](const Field& input) {
       const auto kind = input.optional("kind");
-      node.inputs.push_back({input["name"].string(), argument(input["arg"]), kind && kind->integer() == 2});
+      node.inputs.push_back({input["name"].string(), names_->argument(input["arg"]), kind && kind->integer() == 2});
     });
-    field["outputs"].for_each([&](const Field& output) { node.outputs.push_back(argument(output)); });
+    field["outputs"].for_each([&](const Field& output) { node.outputs.push_back(names_->argument(output)); });
     if (const auto metadata = field.optional("metadata")) {
       if (const auto stack = metadata->optional("nn_module_stack")) node.module_stack = stack->string();
     }
     node.place = static_cast<std::int32_t>(graph_.nodes.size());
+    node.autocast = block_;
     graph_.nodes.push_back(std::move(node));
+  }
+
+  // wrap_with_autocast(device type, element type, enabled, cache, graph of the block, what it is given...)
+  void read_autocast(const Field& field) {
+    std::vector<Field> arguments;
+    field["inputs"].for_each([&](const Field& input) { arguments.push_back(input["arg"]); });
+    if (arguments.size() < kAutocastSettings) field.fail("an autocast block without its settings");
+    const auto setting = [&](std::size_t i, std::string_view kind) {
+      const auto [tag, value] = arguments[i].tagged();
+      if (tag != kind) value.refuse("an autocast block with this kind of setting");
+      return value;
+    };
+    Autocast block{setting(0, "as_string").string(), DType::kBFloat16, setting(2, "as_bool").boolean(), true, block_};
+    const auto dtype = names_->argument(arguments[1]);
+    if (!std::holds_alternative<DType>(dtype)) arguments[1].refuse("an autocast block without an element type");
+    block.dtype = std::get<DType>(dtype);
+    if (arguments[3].tagged().first != "as_none") block.cache = setting(3, "as_bool").boolean();
+    if (++depth_ > kMaxBlockDepth) field.refuse(text("more than ", kMaxBlockDepth, " blocks inside each other"));
+    const Field graph = setting(4, "as_graph")["graph"];
+
+    Names inner(graph_.values);
+    arguments.erase(arguments.begin(), arguments.begin() + kAutocastSettings);
+    bind_operands(graph["inputs"], arguments, inner);
+    bind_results(graph["outputs"], field["outputs"], inner);
+    const std::int32_t around = std::exchange(block_, static_cast<std::int32_t>(graph_.autocasts.size()));
+    Names* outer = std::exchange(names_, &inner);
+    graph_.autocasts.push_back(std::move(block));
+    read_values(graph);
+    graph["nodes"].for_each([&](const Field& node) { read_node(node); });
+    names_ = outer;
+    block_ = around;
+    --depth_;
+  }
+
+  void bind_operands(const Field& inputs, const std::vector<Field>& operands, Names& inner) const {
+    std::size_t next = 0;
+    inputs.for_each([&](const Field& input) {
+      if (next == operands.size()) inputs.fail("a block with more inputs than it is given");
+      const Argument given = names_->argument(operands[next++]);
+      const auto name = name_in(input);
+      if (!name || !std::holds_alternative<Ref>(given)) input.refuse("a block with this kind of input");
+      if (!inner.bind(*name, std::get<Ref>(given).value)) input.fail("the name is used twice");
+    });
+    if (next != operands.size()) inputs.fail("a block with fewer inputs than it is given");
+  }
+
+  // What a block makes and returns is one value under two names. What it returns and was given, or returns twice, is
+  // there already: the name around the block then stands for that.
+  void bind_results(const Field& returned, const Field& results, Names& inner) {
+    std::vector<Field> outer;
+    results.for_each([&](const Field& result) { outer.push_back(result); });
+    std::size_t next = 0;
+    returned.for_each([&](const Field& each) {
+      if (next == outer.size()) returned.fail("a block that returns more than the graph around it takes");
+      const Field& result = outer[next++];
+      const auto name = name_in(each), result_name = name_in(result);
+      if (!name || !result_name) each.refuse("a block that returns this kind of value");
+      const Ref ref = std::get<Ref>(names_->argument(result));
+      if (const auto there = inner.find(*name))
+        names_->rebind(*result_name, *there);
+      else
+        inner.bind(*name, ref.value);
+    });
+    if (next != outer.size()) returned.fail("a block that returns less than the graph around it takes");
   }
 
   void read_outputs(const Field& outputs, const Field& specs) {
@@ -260,7 +221,7 @@ class ProgramDecoder {
     specs.for_each([&](const Field& spec) {
       const auto [tag, body] = spec.tagged();
       if (tag == "user_output") {
-        graph_.outputs.push_back(argument(body["arg"]));
+        graph_.outputs.push_back(names_->argument(body["arg"]));
         if (!can_be_returned(graph_.outputs.back())) body.refuse("a model that returns this kind of value");
       } else if (tag == "buffer_mutation") {
         write_back(body);
@@ -284,7 +245,7 @@ class ProgramDecoder {
       return input.kind == InputKind::kBuffer && input.target == buffer_name;
     });
     if (buffer == graph_.inputs.end()) spec.fail(text("no buffer \"", buffer_name, "\""));
-    const Ref source = tensor(spec["arg"]);
+    const Ref source = names_->tensor(spec["arg"]);
     std::size_t position = 0;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (mentions(graph_.nodes[i], buffer->value) || mentions(graph_.nodes[i], source.value)) position = i + 1;
@@ -325,23 +286,15 @@ class ProgramDecoder {
   }
 
   Graph graph_;
-  std::unordered_map<std::string, ValueId> ids_;
+  Names own_names_{graph_.values};
+  Names* names_ = &own_names_;  // of the graph that is being read: the model's own, or a block's
+  std::int32_t block_ = -1;     // the block that is being read
+  int depth_ = 0;
+  std::unordered_set<std::string> taken_;  // names of values
+  int renamed_ = 0;
 };
 
 }  // namespace
-
-TensorMeta tensor_meta_from_json(const Field& field) {
-  TensorMeta meta;
-  meta.dtype = dtype_from_json(field["dtype"]);
-  (void)layout_from_json(field["layout"]);
-  field["sizes"].for_each([&](const Field& size) { meta.sizes.push_back(size_from_json(size)); });
-  field["strides"].for_each([&](const Field& stride) { meta.strides.push_back(size_from_json(stride)); });
-  if (meta.sizes.size() != meta.strides.size()) field.fail("as many strides as sizes expected");
-  meta.storage_offset = size_from_json(field["storage_offset"]);
-  meta.requires_grad = field["requires_grad"].boolean();
-  meta.device = device_from_json(field["device"]);
-  return meta;
-}
 
 Result<Graph> decode_program(const nlohmann::json& program, std::string_view what) {
   try {

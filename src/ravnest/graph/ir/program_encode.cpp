@@ -1,5 +1,6 @@
 #include "ravnest/base/json.h"
 #include "ravnest/base/json_field.h"
+#include "ravnest/graph/ir/blocks.h"
 #include "ravnest/graph/ir/program.h"
 
 namespace ravnest::ir {
@@ -23,7 +24,7 @@ std::string_view symbol_tag(ValueKind kind) {
 
 class ProgramEncoder {
  public:
-  explicit ProgramEncoder(const Graph& graph) : graph_(graph) {}
+  explicit ProgramEncoder(const Graph& graph) : graph_(graph), blocks_(graph) {}
 
   json encode() const {
     json ranges = json::object();
@@ -137,26 +138,73 @@ class ProgramEncoder {
     return {{"as_expr", {{"expr_str", value.expression}, {"hint", std::move(hint)}}}};
   }
 
-  json graph() const {
-    json result = {{"tensor_values", json::object()},     {"sym_int_values", json::object()},
-                   {"sym_float_values", json::object()},  {"sym_bool_values", json::object()},
-                   {"custom_obj_values", json::object()}, {"is_single_tensor_return", false}};
-    for (const Value& value : graph_.values) {
-      switch (value.kind) {
-        case ValueKind::kTensor: result["tensor_values"][value.name] = tensor_meta_to_json(value.tensor); break;
-        case ValueKind::kSymInt: result["sym_int_values"][value.name] = symbol(value); break;
-        case ValueKind::kSymFloat: result["sym_float_values"][value.name] = symbol(value); break;
-        case ValueKind::kSymBool: result["sym_bool_values"][value.name] = symbol(value); break;
-      }
+  json empty_graph() const {
+    return {{"tensor_values", json::object()},
+            {"sym_int_values", json::object()},
+            {"sym_float_values", json::object()},
+            {"sym_bool_values", json::object()},
+            {"custom_obj_values", json::object()},
+            {"is_single_tensor_return", false},
+            {"inputs", json::array()},
+            {"outputs", json::array()},
+            {"nodes", json::array()}};
+  }
+
+  static void declare(json& graph, const Value& value) {
+    switch (value.kind) {
+      case ValueKind::kTensor: graph["tensor_values"][value.name] = tensor_meta_to_json(value.tensor); break;
+      case ValueKind::kSymInt: graph["sym_int_values"][value.name] = symbol(value); break;
+      case ValueKind::kSymFloat: graph["sym_float_values"][value.name] = symbol(value); break;
+      case ValueKind::kSymBool: graph["sym_bool_values"][value.name] = symbol(value); break;
     }
-    json& inputs = result["inputs"] = json::array();
+  }
+
+  json graph() const {
+    json result = empty_graph();
+    const std::vector<bool> hidden = blocks_.hidden();
+    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+      if (!hidden[i]) declare(result, graph_.values[i]);
+    }
     for (const Input& input : graph_.inputs)
-      inputs.push_back(input.kind == InputKind::kFixed ? argument(input.fixed) : (*this)(Ref{input.value}));
-    json& nodes = result["nodes"] = json::array();
-    for (const Node& each : graph_.nodes) nodes.push_back(node(each));
-    json& outputs = result["outputs"] = json::array();
-    for (const Argument& output : graph_.outputs) outputs.push_back(argument(output));
+      result["inputs"].push_back(input.kind == InputKind::kFixed ? argument(input.fixed) : (*this)(Ref{input.value}));
+    add_nodes(result, {-1, 0, graph_.nodes.size()});
+    for (const Argument& output : graph_.outputs) result["outputs"].push_back(argument(output));
     return result;
+  }
+
+  void add_nodes(json& graph, const BlockPart& part) const {
+    blocks_.for_each(
+        part, [&](const Node& each) { graph["nodes"].push_back(node(each)); },
+        [&](const BlockPart& inner) { graph["nodes"].push_back(autocast(inner)); });
+  }
+
+  // The graph inside of the block uses the names of the one around it.
+  json autocast(const BlockPart& part) const {
+    const Autocast& block = graph_.autocasts[part.block];
+    const std::string number = std::to_string(part.begin);
+    json graph = empty_graph();
+    for (const ValueId value : blocks_.values(part)) declare(graph, graph_.values[value]);
+    json inputs = json::array();
+    const auto add_input = [&](json value) {
+      inputs.push_back({{"name", ""}, {"arg", std::move(value)}, {"kind", 1}});
+    };
+    add_input((*this)(block.device_type));
+    add_input((*this)(block.dtype));
+    add_input((*this)(block.enabled));
+    add_input((*this)(block.cache));
+    add_nodes(graph, part);
+    for (const ValueId value : blocks_.operands(part)) graph["inputs"].push_back((*this)(Ref{value}));
+    for (const ValueId value : blocks_.results(part)) graph["outputs"].push_back((*this)(Ref{value}));
+    const json operands = graph["inputs"], results = graph["outputs"];
+    add_input({{"as_graph", {{"name", "autocast_block_" + number}, {"graph", std::move(graph)}}}});
+    for (const json& operand : operands) add_input(operand);
+    const std::string& stack = graph_.nodes[part.begin].module_stack;
+    return {{"target", kAutocastTarget},
+            {"inputs", std::move(inputs)},
+            {"outputs", results},
+            {"metadata", stack.empty() ? json::object() : json{{"nn_module_stack", stack}}},
+            {"is_hop_single_tensor_return", false},
+            {"name", "autocast_" + number}};
   }
 
   json graph_module() const {
@@ -180,6 +228,7 @@ class ProgramEncoder {
   }
 
   const Graph& graph_;
+  Blocks blocks_;
 };
 
 }  // namespace

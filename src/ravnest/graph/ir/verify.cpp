@@ -78,8 +78,15 @@ Status check(const Graph& graph) {
     if (input.kind == InputKind::kFixed) continue;
     if (Status status = definitions.define(input.value, "graph inputs"); !status.ok()) return status;
   }
+  for (std::size_t i = 0; i < graph.autocasts.size(); ++i) {
+    const std::int32_t parent = graph.autocasts[i].parent;
+    if (parent < -1 || parent >= static_cast<std::int32_t>(i))
+      return corrupt("autocast block ", i, " stands in block ", parent, ", which does not come before it");
+  }
   for (const Node& node : graph.nodes) {
     const std::string where = text("node \"", node.name, "\" (", node.target, ")");
+    if (node.autocast < -1 || node.autocast >= static_cast<std::int32_t>(graph.autocasts.size()))
+      return corrupt(where, ": autocast block ", node.autocast, " does not exist");
     for (const NamedArgument& input : node.inputs) {
       Status status = first_failure(input.value, [&](ValueId v) { return definitions.use(v, where); });
       if (!status.ok()) return status;
