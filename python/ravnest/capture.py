@@ -15,6 +15,7 @@ from torch.export.graph_signature import OutputKind
 from . import _core
 from .ambient import ambient_autocasts, forward_in, without
 from .batches import Batch, usable_example
+from .dense import DenseEmbeddings, asks_for_sparse, make_embeddings_dense
 from .errors import CaptureError
 from .export import export_graph
 from .graph import load
@@ -29,6 +30,10 @@ _SCRIPT_TOLERANCE = 1e-5
 _AUTOCAST_AROUND = (
     "torch.autocast is on around the capture of a TorchScript module or an ExportedProgram, which are captured as they "
     "are: leave the block, or capture the nn.Module"
+)
+_DENSE = (
+    "an embedding of the model asks for sparse gradients (sparse=True); captured with dense ones, which any optimizer "
+    "takes (SparseAdam does not)"
 )
 
 
@@ -70,6 +75,8 @@ def capture(model, example_args=(), example_kwargs=None, path: str = "model.pt2"
             message = one_mode_warning(source.train, source.eval)
             if message:
                 warnings.warn(message, stacklevel=2)
+        if source.made_dense:
+            warnings.warn(_DENSE, stacklevel=2)
         folder = os.path.dirname(os.path.abspath(path))
         with tempfile.TemporaryDirectory(prefix=".capture-", dir=folder) as scratch:
             written = os.path.join(scratch, os.path.basename(path))
@@ -90,11 +97,12 @@ class Source:
     kwargs: dict
     tolerance: float = 0.0
     one_mode: bool = False  # both graphs are one: the module has no other mode
+    made_dense: bool = False  # embeddings of the module give sparse gradients, those of the graphs dense ones
 
     @contextlib.contextmanager
     def mode(self, train: bool):
         """The module in training or eval mode, for the length of the block."""
-        with untouched(self.module):
+        with untouched(self.module), DenseEmbeddings() if self.made_dense else contextlib.nullcontext():
             if not self.one_mode:
                 _set_mode(self.module, train)
             yield self.module
@@ -135,7 +143,9 @@ def _source(model, args, kwargs, prepare) -> Source:
         with untouched(module):
             _set_mode(module, train)
             programs.append(export_graph(mirror(module) if scripted else module, args, kwargs))
-    return Source(module, *programs, args, kwargs, tolerance=_SCRIPT_TOLERANCE if scripted else 0.0)
+    made_dense = [make_embeddings_dense(program.graph_module) for program in programs]
+    tolerance = _SCRIPT_TOLERANCE if scripted else 0.0
+    return Source(module, *programs, args, kwargs, tolerance, made_dense=any(made_dense))
 
 
 def _program_source(program, args, kwargs):
@@ -147,13 +157,14 @@ def _program_source(program, args, kwargs):
             "the ExportedProgram has been through run_decompositions, which turns in-place writes into results: such a "
             "graph cannot train. Pass it as torch.export.export returned it"
         )
-    if has_regions(program):
+    if has_regions(program) or asks_for_sparse(program.graph_module):
         # A copy to change. Not by deepcopy: it renames an input called `input`, and the program no longer holds.
         file = io.BytesIO()
         torch.export.save(program, file)
         program = torch.export.load(file)
         inline_grad_regions(program)
-    return Source(program.module(), program, program, args, kwargs, one_mode=True)
+    made_dense = make_embeddings_dense(program.graph_module)
+    return Source(program.module(), program, program, args, kwargs, one_mode=True, made_dense=made_dense)
 
 
 def _write(source, scratch, written):

@@ -18,6 +18,7 @@ from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
+from .advice import advice_on, uses_transforms, watched
 from .errors import CaptureError
 from .regions import inline_grad_regions, keep_cast_weights, plain_grad_regions
 
@@ -43,14 +44,20 @@ def export_graph(module: torch.nn.Module, args: tuple, kwargs: dict) -> Exported
     first_error = None
     for shapes in (open_everywhere, open_batch):
         try:
-            program = _export(module, args, kwargs, tensors, shapes)
+            with watched() as watch:
+                program = _export(module, args, kwargs, tensors, shapes)
         except CaptureError:
             raise
         except Exception as error:
+            advice = advice_on(error, watch)
+            if advice:
+                raise CaptureError(f"the model {advice}{user_frame(error)}") from error
             if is_data_dependent(error):
                 raise _data_dependent(error) from error
             first_error = first_error or error
         else:
+            if advice := uses_transforms(program):
+                raise CaptureError(f"the model {advice}")
             inline_grad_regions(program)
             keep_cast_weights(program.graph_module)
             return program

@@ -1,5 +1,6 @@
 """What the leaf makes of a pass's outputs."""
 
+import dataclasses
 import traceback
 from collections.abc import Mapping
 
@@ -54,6 +55,8 @@ def beside(outputs, item):
 
 def correct_of(outputs, targets) -> tuple[int, int]:
     """(correct, counted): where the outputs' largest value is where the targets, indices or one-hot, say."""
+    if dataclasses.is_dataclass(outputs) and not isinstance(outputs, Mapping):
+        outputs = vars(outputs)
     if isinstance(outputs, Mapping):
         outputs = outputs.get("logits", next(iter(outputs.values()), None))
     elif isinstance(outputs, tuple | list) and outputs:

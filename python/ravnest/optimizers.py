@@ -1,5 +1,6 @@
 """The user's optimizer: stock ones run natively, all others as they are."""
 
+import inspect
 import types
 
 import torch
@@ -85,7 +86,23 @@ def make_optimizer(optimizer, options: dict, parameters: list[torch.Tensor]):
         return None
     if isinstance(optimizer, str):
         return NamedOptimizer(parameters, optimizer, options)
-    return optimizer(parameters, **options)
+    made = optimizer(parameters, **options)
+    _require_one_pass(made)
+    return made
+
+
+def _require_one_pass(optimizer) -> None:
+    """TypeError for what a node cannot step: a pass goes through all stages once, and gradients are dense."""
+    name = type(optimizer).__name__
+    step = getattr(optimizer, "step", None)
+    closure = inspect.signature(step).parameters.get("closure") if step else None
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise TypeError(
+            f"{name}.step() needs a closure that computes the loss again, which a pipeline of stages cannot do within "
+            "a step: take an optimizer that needs each batch's gradients once, as SGD and Adam do"
+        )
+    if isinstance(optimizer, torch.optim.SparseAdam):
+        raise TypeError("SparseAdam takes sparse gradients only, and stages give dense ones: take Adam or Adagrad")
 
 
 def form_without_torch(optimizer, options: dict, count: int):

@@ -2,7 +2,7 @@
 
 torch's own reader of these descriptions imports whatever module a defaultdict or an enum in them names. An archive may
 come from anyone, so a description is looked through first, and only containers that can do nothing are let in: those of
-Python, and types that this process has registered itself.
+Python, and types that this process has itself.
 """
 
 import json
@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from ._core import Error
 from .errors import CaptureError
+from .named_types import NAMEDTUPLE, find_dataclass, find_named_tuple, give_name
 
 _KEYED = ("builtins.dict", "collections.OrderedDict")
 _PLAIN = ("builtins.tuple", "builtins.list")
@@ -36,12 +37,12 @@ def require_portable(spec: pytree.TreeSpec, verb: str) -> None:
     """CaptureError where a structure that the model takes or returns cannot be described in an archive."""
     if spec.is_leaf():
         return
-    known = spec.type in pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.values() and spec.type is not defaultdict
-    if not known or spec.type is namedtuple:
-        kind = spec.context if spec.type is namedtuple else spec.type
+    kind = spec.context if spec.type is namedtuple else spec.type
+    known = give_name(kind) or kind in pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.values()
+    if not known or kind is defaultdict:
         raise CaptureError(
             f"the model {verb} a {kind.__module__}.{kind.__qualname__}, which an archive cannot describe: use a tuple, "
-            "a list or a dict"
+            "a named tuple, a list, a dict or a dataclass that torch.export.register_dataclass knows"
         )
     for child in spec.children():
         require_portable(child, verb)
@@ -60,7 +61,12 @@ def _look_through(described: dict, depth: int) -> None:
             raise Error(f"the archive describes a {kind} with more than its items")
     elif kind == "collections.defaultdict" or (isinstance(context, str) and "__enum__" in context):
         raise Error(f"the archive describes a {kind}, which names Python code to import; use a plain dict")
-    elif kind is not None and kind not in pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE:
-        raise Error(f"the archive describes a {kind}, which this process has not registered as a structure")
+    elif kind == NAMEDTUPLE:
+        find_named_tuple(context)
+    elif kind is not None and kind not in pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE and not find_dataclass(kind):
+        raise Error(
+            f"the archive describes a {kind}, which this process has not registered as a structure: import the module "
+            "that defines it first, or have the model take and return tuples, named tuples, lists and dicts"
+        )
     for child in described["children_spec"]:
         _look_through(child, depth + 1)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.utils import _pytree as pytree
 
+from .advice import advice_on
 from .errors import CaptureError
 from .graph import Graph
 
@@ -154,6 +155,8 @@ def require_equal(
         try:
             own = module_pass(module, args, kwargs, train, input_grads)
         except Exception as error:
+            if advice := advice_on(error):
+                raise CaptureError(f"the model {advice}") from error
             raise CaptureError(f"the model itself fails {where}: {error}") from error
     try:
         captured = graph_pass(graph, args, kwargs, train, input_grads)

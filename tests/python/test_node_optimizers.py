@@ -164,3 +164,12 @@ def test_gradients_are_clipped_by_value(cluster):
 def test_a_stages_gradients_are_clipped_by_their_norm(alone):
     alone.run(script(clip_norm=0.1))
     assert_same(alone, plain(clip=lambda parameters: nn.utils.clip_grad_norm_(parameters, 0.1)))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "words"),
+    [(torch.optim.LBFGS, "needs a closure .*take an optimizer"), (torch.optim.SparseAdam, "sparse gradients only")],
+)
+def test_an_optimizer_that_no_stage_can_step_is_refused_at_start(alone, optimizer, words):
+    with pytest.raises(TypeError, match=words):
+        alone.run(script(optimizer=optimizer, optimizer_params={}))

@@ -4,7 +4,7 @@ import os
 import random
 import subprocess
 import sys
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -79,13 +79,59 @@ class Conditional(Base):
         return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x * 3, (self.linear(x),))
 
 
-class Named(NamedTuple):
+@dataclass
+class Unknown:
     value: torch.Tensor
 
 
-class NamedOutput(Base):
+class UnknownOutput(Base):
     def forward(self, x):
-        return Named(self.linear(x))
+        return Unknown(self.linear(x))
+
+
+class Mapped(Base):
+    def forward(self, x):
+        return torch.vmap(self.linear)(x)
+
+
+class Jacobian(Base):
+    def forward(self, x):
+        return torch.func.vmap(torch.func.jacrev(self.linear))(x)
+
+
+class FunctionalGradient(Base):
+    def forward(self, x):
+        return torch.func.grad(lambda y: self.linear(y).square().sum())(x)
+
+
+class Gradient(Base):
+    def forward(self, x):
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad(self.linear(x).square().sum(), x, create_graph=True)[0]
+
+
+class Reentrant(Base):
+    def forward(self, x):
+        return torch.utils.checkpoint.checkpoint(nn.functional.relu, self.linear(x), use_reentrant=True)
+
+
+class Packed(Base):
+    def __init__(self):
+        super().__init__()
+        self.recurrent = nn.GRU(4, 4, batch_first=True)
+
+    def forward(self, x):
+        x = self.linear(x)[:, None].expand(-1, 5, -1)
+        packed = nn.utils.rnn.pack_padded_sequence(x, torch.full((x.shape[0],), 5), batch_first=True)
+        return nn.utils.rnn.pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)[0]
+
+
+class PackedByInput(Packed):
+    def forward(self, x):
+        lengths = x[:, 0].long() + 1
+        x = self.linear(x)[:, None].expand(-1, 5, -1)
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return self.recurrent(packed)[1]
 
 
 class UntraceableOperator(Base):
@@ -105,7 +151,14 @@ REFUSALS = [
     (PythonCounter, r"differs .* state in Python"),
     (BranchOnSize, r"at another batch size than the example's 4.*another path at that size"),
     (WrongShapes, r"test_refusals\.py, line \d+, in forward: `return self\.linear\(self\.linear\(x\)\)`"),
-    (NamedOutput, r"returns a test_refusals\.Named"),
+    (UnknownOutput, r"returns test_refusals\.Unknown, .*torch\.export\.register_dataclass"),
+    (Mapped, r"uses torch\.vmap or a transform of torch\.func.*operators on the whole batch"),
+    (Jacobian, r"torch\.vmap or a transform of torch\.func.*test_refusals\.py, line \d+, in forward"),
+    (FunctionalGradient, r"computes a gradient in its forward.*ordinary operators"),
+    (Gradient, r"computes a gradient in its forward.*ordinary operators"),
+    (Reentrant, r"use_reentrant=True.*Give use_reentrant=False"),
+    (Packed, r"packed sequences .*the padded batch.*test_refusals\.py, line \d+, in forward"),
+    (PackedByInput, r"packed sequences .*the padded batch"),
     (UntraceableOperator, r"uses aten\._ctc_loss.*test_refusals\.py, line \d+, in forward"),
     (Conditional, r"higher-order operator cond"),
 ]
