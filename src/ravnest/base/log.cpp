@@ -5,8 +5,9 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
-#include <algorithm>
 #include <utility>
+
+#include "ravnest/base/printable.h"
 
 namespace ravnest {
 namespace {
@@ -55,10 +56,7 @@ bool Logger::enabled(Level level) const { return level != Level::kOff && target_
 
 void Logger::log(Level level, std::string_view message) const {
   if (!enabled(level)) return;
-  std::string line(message);
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  target_->log(to_spdlog(level), line);
+  target_->log(to_spdlog(level), printable(printable_reason(message)));
 }
 
 }  // namespace ravnest

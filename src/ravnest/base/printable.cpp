@@ -3,6 +3,16 @@
 namespace ravnest {
 namespace {
 
+// Of two bytes: U+0080 to U+009F, which terminals take for commands as well. Of three: line and paragraph separators,
+// and all that turns or isolates the direction of writing.
+bool is_control(std::string_view character) {
+  if (character.size() == 2) return character[0] == '\xc2' && static_cast<unsigned char>(character[1]) < 0xa0;
+  if (character.size() != 3 || character[0] != '\xe2') return false;
+  const auto last = static_cast<unsigned char>(character[2]);
+  return (character[1] == '\x80' && ((last >= 0xa8 && last <= 0xae) || last == 0x8e || last == 0x8f)) ||
+         (character[1] == '\x81' && last >= 0xa6 && last <= 0xa9);
+}
+
 // The length of the character that starts at `i`; 0 where none does, or one that must not be printed.
 std::size_t character_at(std::string_view bytes, std::size_t i) {
   const auto byte = [&](std::size_t k) { return k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0U; };
@@ -16,19 +26,39 @@ std::size_t character_at(std::string_view bytes, std::size_t i) {
   for (std::size_t k = 2; k < size; ++k) {
     if (byte(i + k) < 0x80 || byte(i + k) > 0xbf) return 0;
   }
-  return size;
+  return is_control(bytes.substr(i, size)) ? 0 : size;
 }
 
-}  // namespace
-
-std::string printable(std::string_view bytes) {
+std::string made_printable(std::string_view bytes, std::string_view allowed) {
   std::string result;
   for (std::size_t i = 0; i < bytes.size();) {
-    const std::size_t size = character_at(bytes, i);
+    const std::size_t size = allowed.find(bytes[i]) != std::string_view::npos ? 1 : character_at(bytes, i);
     result += size == 0 ? std::string_view("?") : bytes.substr(i, size);
     i += size == 0 ? 1 : size;
   }
   return result;
+}
+
+// Where a character begins, at `i` or up to three bytes before.
+std::size_t beginning(std::string_view text, std::size_t i) {
+  for (std::size_t back = 0; back < 4 && back <= i; ++back) {
+    if ((static_cast<unsigned char>(text[i - back]) & 0xc0) != 0x80) return i - back;
+  }
+  return i;
+}
+
+}  // namespace
+
+std::string printable(std::string_view bytes) { return made_printable(bytes, ""); }
+
+std::string printable_reason(std::string_view bytes) {
+  constexpr std::string_view kAllowed = "\n\t";
+  if (bytes.size() <= kMostReasonBytes) return made_printable(bytes, kAllowed);
+  // What a stack of calls ends with says the most.
+  constexpr std::size_t kSide = kMostReasonBytes / 2 - 64;
+  const std::string head = made_printable(bytes.substr(0, beginning(bytes, kSide)), kAllowed);
+  const std::string tail = made_printable(bytes.substr(beginning(bytes, bytes.size() - kSide)), kAllowed);
+  return head + "\n... (" + std::to_string(bytes.size() - 2 * kSide) + " bytes are left out here)\n" + tail;
 }
 
 }  // namespace ravnest

@@ -2,16 +2,20 @@
 
 #include <tuple>
 
+#include "ravnest/base/printable.h"
+
 namespace ravnest::pipeline {
 
 // What is found later is not told any more, so it can't count here either.
 std::optional<wire::Failed> Ending::fail(wire::Failed reason) {
   if (begun()) return std::nullopt;
+  reason.reason = printable_reason(reason.reason);
   consider(reason);
   return reason;
 }
 
-std::optional<wire::Failed> Ending::on_failed(int from, const wire::Failed& told) {
+std::optional<wire::Failed> Ending::on_failed(int from, wire::Failed told) {
+  told.reason = printable_reason(told.reason);
   silent_.insert(from);
   const bool first = !begun();
   consider(told);

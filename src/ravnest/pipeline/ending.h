@@ -3,6 +3,8 @@
 // Whoever learns that the run has failed, by itself or from another, tells all others, once. Of all that was told the
 // same one wins everywhere: what a stage says of itself before the loss of one, then the lower stage. A node is through
 // when it has heard everyone who is not lost; then all that can be heard has been. Not thread-safe; one owner.
+// Reasons are made fit for a terminal (printable.h), one's own before it is told as well as those of others: a peer may
+// say anything.
 //
 // Since everyone tells once, one reason for all can not be promised where a node is lost after it told, and had told
 // some of the others only what no one else knew; nor where two that live do not reach each other, or a node ends
@@ -26,7 +28,7 @@ class Ending {
   // will not hear of this reason, and it does not count here either.
   std::optional<wire::Failed> fail(wire::Failed reason);
   // Another stage told. The same return.
-  std::optional<wire::Failed> on_failed(int from, const wire::Failed& told);
+  std::optional<wire::Failed> on_failed(int from, wire::Failed told);
   // A stage is gone: it will tell nothing. By itself that is a failure as well, for the caller to judge.
   void on_gone(int stage) { silent_.insert(stage); }
 

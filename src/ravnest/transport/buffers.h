@@ -24,16 +24,22 @@ struct Buffer {
   std::shared_ptr<const void> owner;
 };
 
+class GrowingBuffer;
+
 class BufferPool {
  public:
   // Keeps at most `keep_bytes` of unused blocks.
   explicit BufferPool(std::uint64_t keep_bytes) : store_(std::make_shared<Store>(keep_bytes)) {}
 
   Buffer take(std::size_t size);
+  // Memory for what is announced as `size` bytes by someone who may lie: what the pool has at rest, or little for now.
+  GrowingBuffer begin(std::size_t size);
   // To be called now and then: gives blocks that are out of use back to the system.
   void trim(TimePoint now) { store_->trim(now); }
 
  private:
+  friend class GrowingBuffer;
+
   // The blocks at rest, by size.
   class Store {
    public:
@@ -43,6 +49,8 @@ class BufferPool {
     ~Store();
 
     std::byte* take(std::size_t size);
+    // One of the blocks at rest, if there is one of that size.
+    std::byte* take_kept(std::size_t size);
     void give_back(std::byte* block, std::size_t size);
     void trim(TimePoint now);
 
@@ -56,6 +64,30 @@ class BufferPool {
   };
 
   std::shared_ptr<Store> store_;
+};
+
+// Memory for a message that is arriving: it grows with what has come, at most to twice that, and never by copying.
+// Throws std::bad_alloc where the system has no more. Not thread-safe; one owner.
+class GrowingBuffer {
+ public:
+  GrowingBuffer() = default;
+  GrowingBuffer(GrowingBuffer&& other) noexcept;
+  GrowingBuffer& operator=(GrowingBuffer&& other) noexcept;
+  ~GrowingBuffer();
+
+  // Where the bytes [offset, offset + size) go, which are within what was announced. Earlier places are void.
+  std::span<std::byte> part(std::size_t offset, std::size_t size);
+  // All that was announced, which has come by now.
+  Buffer finish() &&;
+  std::size_t capacity() const { return capacity_; }
+
+ private:
+  friend class BufferPool;
+
+  std::shared_ptr<BufferPool::Store> store_;
+  std::byte* block_ = nullptr;
+  std::size_t capacity_ = 0;
+  std::size_t size_ = 0;  // as announced
 };
 
 }  // namespace ravnest::transport

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <thread>
 
@@ -70,6 +72,63 @@ TEST(BufferPool, BuffersOutliveIt) {
   std::ranges::fill(buffer.bytes, std::byte{2});
   EXPECT_EQ(buffer.bytes.back(), std::byte{2});
 }
+
+TEST(GrowingBuffer, GrowsWithWhatHasComeAndKeepsIt) {
+  BufferPool pool(8 << 20);
+  constexpr std::size_t kAnnounced = std::size_t{1} << 40;
+  GrowingBuffer buffer = pool.begin(kAnnounced);
+  EXPECT_LE(buffer.capacity(), 8 << 20);
+  std::size_t come = 0;
+  for (std::size_t i = 0; i < 40; ++i) {
+    const std::span<std::byte> part = buffer.part(come, kLarge);
+    ASSERT_EQ(part.size(), kLarge);
+    std::ranges::fill(part, static_cast<std::byte>(i));
+    come += kLarge;
+    EXPECT_LE(buffer.capacity(), std::max<std::size_t>(8 << 20, 2 * come));
+  }
+  for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(buffer.part(i * kLarge, 1)[0], static_cast<std::byte>(i));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.part(0, 1).data()) % wire::kAlignment, 0);
+}
+
+TEST(GrowingBuffer, AFinishedOneIsWholeAndItsMemoryIsUsedAgain) {
+  BufferPool pool(64 << 20);
+  for (const std::size_t size : {std::size_t{1}, std::size_t{70'000}, (std::size_t{20} << 20) + 5}) {
+    GrowingBuffer buffer = pool.begin(size);
+    for (std::size_t at = 0; at < size; at += kLarge) {
+      std::ranges::fill(buffer.part(at, std::min(kLarge, size - at)), std::byte{7});
+    }
+    const std::byte* block = nullptr;
+    {
+      const Buffer whole = std::move(buffer).finish();
+      EXPECT_EQ(whole.bytes.size(), size);
+      EXPECT_TRUE(std::ranges::all_of(whole.bytes, [](std::byte byte) { return byte == std::byte{7}; }));
+      block = whole.bytes.data();
+    }
+    // What lies ready is taken whole.
+    if (size >= 70'000) {
+      EXPECT_EQ(pool.begin(size).part(size - 1, 1).data(), block + size - 1);
+    }
+  }
+}
+
+TEST(GrowingBuffer, OneThatWasNotFinishedIsGivenBackToTheSystem) {
+  BufferPool pool(1 << 30);
+  { GrowingBuffer buffer = pool.begin(std::size_t{1} << 40); }
+  GrowingBuffer first = pool.begin(std::size_t{100} << 20);
+  GrowingBuffer second;
+  second = std::move(first);
+  EXPECT_EQ(first.capacity(), 0);
+  EXPECT_LE(second.capacity(), 8 << 20);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(GrowingBuffer, SaysWhereThereIsNoMemory) {
+  BufferPool pool(0);
+  GrowingBuffer buffer = pool.begin(std::size_t{1} << 61);
+  EXPECT_THROW((void)buffer.part(0, std::size_t{1} << 60), std::bad_alloc);
+  EXPECT_EQ(buffer.part(0, 100).size(), 100);
+}
+#endif
 
 TEST(BufferPool, IsUsedByManyThreads) {
   BufferPool pool(4 << 20);

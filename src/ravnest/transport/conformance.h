@@ -22,6 +22,9 @@ class Harness {
   // Every name that a test uses is one of "a", "b", "c".
   virtual std::unique_ptr<Endpoint> open(const std::string& name, std::vector<std::string> peers,
                                          SessionOptions options) = 0;
+  // Another process that says it is `name`, while there is one.
+  virtual std::unique_ptr<Endpoint> open_second(const std::string& name, std::vector<std::string> peers,
+                                                SessionOptions options) = 0;
   // Breaks the connection between the two.
   virtual void cut(const std::string& a, const std::string& b) = 0;
   // While parted, nothing is carried between the two and neither is told.

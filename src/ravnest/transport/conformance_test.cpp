@@ -240,14 +240,42 @@ TEST_P(Conformance, ARestartedPeerIsReportedLostAndThenUp) {
   EXPECT_EQ(number_of(std::get<wire::Message>(event->what)), 2);
 }
 
-TEST_P(Conformance, APeerThatDiedIsLostWithinTenSeconds) {
+TEST_P(Conformance, ASecondProcessOfALivePeerIsTurnedAwayAndTakesItsPlaceWhenItEnds) {
+  auto a = open("a", {"b"});
+  auto b = open("b", {"a"});
+  ASSERT_TRUE(next_state(*a, "b", PeerState::kUp).ok());
+  auto second = harness_->open_second("b", {"a"}, options_);
+  ASSERT_TRUE(second->send("a", numbered(66), Priority::kUrgent).ok());
+  const TimePoint deadline = patiently();
+  while (!second->statistics("a")->reason.starts_with("another process is b") && SystemClock().now() < deadline) {
+    (void)second->receive(in_seconds(0.05));
+  }
+  EXPECT_THAT(second->statistics("a")->reason, HasSubstr("another process is b and talks to a: a node runs once"));
+  // The first one has felt nothing of it.
+  ASSERT_TRUE(a->send("b", numbered(1), Priority::kNormal).ok());
+  ASSERT_TRUE(next_message(*b).ok());
+  ASSERT_TRUE(b->send("a", numbered(2), Priority::kNormal).ok());
+  const auto event = a->receive(patiently());
+  ASSERT_TRUE(event.ok()) << event.status();
+  ASSERT_TRUE(std::holds_alternative<wire::Message>(event->what)) << std::get<PeerChange>(event->what).reason;
+  EXPECT_EQ(number_of(std::get<wire::Message>(event->what)), 2);
+  EXPECT_EQ(a->statistics("b")->connections, 1);
+  b.reset();
+  EXPECT_TRUE(next_state(*a, "b", PeerState::kLost).ok());
+  const auto late = next_message(*a);
+  ASSERT_TRUE(late.ok()) << late.status();
+  EXPECT_EQ(number_of(std::get<wire::Message>(late->what)), 66);
+}
+
+// After 3 s on a calm machine; one that stalled has made its peers patient.
+TEST_P(Conformance, APeerThatDiedIsLostSoon) {
   auto a = open("a", {"b"});
   auto b = open("b", {"a"});
   ASSERT_TRUE(next_state(*a, "b", PeerState::kUp).ok());
   std::promise<Status> outcome;
   b.reset();
   ASSERT_TRUE(a->send("b", numbered(1), Priority::kNormal, [&](const Status& s) { outcome.set_value(s); }).ok());
-  ASSERT_TRUE(next_state(*a, "b", PeerState::kLost, in_seconds(10)).ok());
+  ASSERT_TRUE(next_state(*a, "b", PeerState::kLost).ok());
   EXPECT_EQ(outcome.get_future().get().code(), Code::kUnavailable);
   const Status refused = a->send("b", numbered(2), Priority::kNormal);
   EXPECT_EQ(refused.code(), Code::kUnavailable);
@@ -259,8 +287,8 @@ TEST_P(Conformance, ASilentPeerIsSlowThenLost) {
   auto b = open("b", {"a"});
   ASSERT_TRUE(next_state(*a, "b", PeerState::kUp).ok());
   harness_->set_parted("a", "b", true);
-  EXPECT_TRUE(next_state(*a, "b", PeerState::kSlow, in_seconds(10)).ok());
-  EXPECT_TRUE(next_state(*a, "b", PeerState::kLost, in_seconds(10)).ok());
+  EXPECT_TRUE(next_state(*a, "b", PeerState::kSlow).ok());
+  EXPECT_TRUE(next_state(*a, "b", PeerState::kLost).ok());
 }
 
 TEST_P(Conformance, AShortSilenceLosesNothing) {
@@ -269,7 +297,7 @@ TEST_P(Conformance, AShortSilenceLosesNothing) {
   ASSERT_TRUE(next_state(*a, "b", PeerState::kUp).ok());
   harness_->set_parted("a", "b", true);
   for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(a->send("b", filled(i, 100'000), Priority::kNormal).ok());
-  ASSERT_TRUE(next_state(*a, "b", PeerState::kSlow, in_seconds(10)).ok());
+  ASSERT_TRUE(next_state(*a, "b", PeerState::kSlow).ok());
   harness_->set_parted("a", "b", false);
   for (std::uint64_t i = 0; i < 10; ++i) {
     const auto event = next_message(*b);
@@ -385,7 +413,9 @@ TEST_P(Conformance, RoundTripsAreMeasured) {
   auto a = open("a", {"b"});
   auto b = open("b", {"a"});
   const TimePoint deadline = patiently();
-  while (a->statistics("b")->round_trip_s == 0 && SystemClock().now() < deadline) {
+  // The first may meet a busy moment.
+  const auto is_measured = [&](double seconds) { return seconds > 0 && seconds < 1; };
+  while (!is_measured(a->statistics("b")->round_trip_s) && SystemClock().now() < deadline) {
     (void)a->receive(in_seconds(0.05));
   }
   EXPECT_GT(a->statistics("b")->round_trip_s, 0);

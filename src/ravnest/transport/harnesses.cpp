@@ -19,6 +19,10 @@ class InprocHarness final : public Harness {
                                  SessionOptions options) override {
     return network_.open(name, std::move(peers), options);
   }
+  std::unique_ptr<Endpoint> open_second(const std::string& name, std::vector<std::string> peers,
+                                        SessionOptions options) override {
+    return open(name, std::move(peers), options);
+  }
   void cut(const std::string& a, const std::string& b) override { network_.cut(a, b); }
   void set_parted(const std::string& a, const std::string& b, bool parted) override {
     network_.set_parted(a, b, parted);
@@ -48,19 +52,11 @@ class TcpHarness final : public Harness {
 
   std::unique_ptr<Endpoint> open(const std::string& name, std::vector<std::string> peers,
                                  SessionOptions session) override {
-    tcp::Options options;
-    options.name = name;
-    options.plan = "test";
-    options.software = "0";
-    options.listen = addresses_[name];
-    options.session = session;
-    options.log = tcp::no_log();
-    options.insecure = secure_ ? tcp::Insecure::kNo : tcp::Insecure::kOnLoopback;
-    if (secure_) options.identity = identities_.at(name);
-    for (const std::string& peer : peers) options.peers.push_back({peer, relays_.at({name, peer}).address()});
-    auto endpoint = tcp::open(std::move(options));
-    EXPECT_TRUE(endpoint.ok()) << endpoint.status();
-    return std::move(endpoint).value();
+    return open_at(addresses_[name], name, peers, session);
+  }
+  std::unique_ptr<Endpoint> open_second(const std::string& name, std::vector<std::string> peers,
+                                        SessionOptions session) override {
+    return open_at({"127.0.0.1", 0}, name, peers, session);
   }
   void cut(const std::string& a, const std::string& b) override {
     relays_.at({a, b}).cut();
@@ -72,6 +68,23 @@ class TcpHarness final : public Harness {
   }
 
  private:
+  std::unique_ptr<Endpoint> open_at(const Address& listen, const std::string& name,
+                                    const std::vector<std::string>& peers, SessionOptions session) {
+    tcp::Options options;
+    options.name = name;
+    options.plan = "test";
+    options.software = "0";
+    options.listen = listen;
+    options.session = session;
+    options.log = tcp::no_log();
+    options.insecure = secure_ ? tcp::Insecure::kNo : tcp::Insecure::kOnLoopback;
+    if (secure_) options.identity = identities_.at(name);
+    for (const std::string& peer : peers) options.peers.push_back({peer, relays_.at({name, peer}).address()});
+    auto endpoint = tcp::open(std::move(options));
+    EXPECT_TRUE(endpoint.ok()) << endpoint.status();
+    return std::move(endpoint).value();
+  }
+
   const bool secure_;
   plan::Authority authority_ = tcp::new_authority();
   std::map<std::string, Address> addresses_;

@@ -223,22 +223,28 @@ Result<std::span<std::byte>> Session::receive_into(std::size_t lane, const wire:
   if (chunk.offset == 0) {
     if (Status begun = begin_message(in, chunk); !begun.ok()) return begun;
     in.buffer = {};
-    try {
-      in.buffer = pool_.take(chunk.message_size);
-    } catch (const std::bad_alloc&) {
-      return unavailable("there is no memory for a message of ", chunk.message_size, " bytes");
-    }
   } else if (chunk.message_size != in.message_size) {
     return corrupt("a message changes its length");
   }
-  return in.buffer.bytes.subspan(chunk.offset, size);
+  try {
+    if (chunk.offset == 0) in.buffer = pool_.begin(chunk.message_size);
+    return in.buffer.part(chunk.offset, size);
+  } catch (const std::bad_alloc&) {
+    return unavailable("there is no memory for a message of ", chunk.message_size, " bytes");
+  }
+}
+
+std::uint64_t Session::incomplete_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const LaneIn& in : lanes_in_) bytes += in.progress.offset;
+  return bytes;
 }
 
 Status Session::chunk_received(std::size_t lane, std::size_t size, TimePoint now) {
   LaneIn& in = lanes_in_[lane];
   in.progress.offset += size;
   if (in.progress.offset < in.message_size) return {};
-  const Buffer buffer = std::exchange(in.buffer, {});
+  const Buffer buffer = std::exchange(in.buffer, {}).finish();
   auto message = wire::decode({buffer.bytes, buffer.owner});
   if (!message.ok()) return message.status();
   complete_message(lane, std::move(message).value(), now);

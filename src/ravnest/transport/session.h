@@ -33,6 +33,8 @@ struct SessionOptions {
   std::uint64_t window_bytes = 64 << 20;  // per lane; the longest message comes on top
   std::uint64_t queue_bytes = 64 << 20;   // per lane: a message is accepted while less than this is queued
   std::uint64_t max_message_bytes = std::uint64_t{4} << 30;
+  // Of all peers and lanes together: what has arrived and was not taken, whole messages or not.
+  std::uint64_t max_unread_bytes = std::uint64_t{8} << 30;
 };
 
 struct ChunkFrame {
@@ -78,7 +80,8 @@ class Session {
 
   // -- the connection
   void describe(wire::Hello& hello) const;
-  // Whether the peer's hello goes on with this session (or starts it); false: the peer has forgotten it.
+  // Whether the peer's hello goes on with this session (or starts it); false: the peer has forgotten it, or it is not
+  // the peer's that this session is with.
   bool continues(const wire::Hello& hello) const;
   // The peer's hello, which continues the session, came on a new connection; an earlier one is over.
   Status link(const wire::Hello& hello, TimePoint now);
@@ -88,14 +91,16 @@ class Session {
 
   // -- receiving; a failure is kCorrupt unless it is said otherwise, and the connection should be made anew
   void heard(TimePoint now) { liveness_.heard(now); }
-  // Where the next `size` bytes of the message go. They become part of it with `chunk_received`. kUnavailable where
-  // there is no memory for the message.
+  // Where the next `size` bytes of the message go. They become part of it with `chunk_received`. Memory is taken for
+  // what has come, not for what a message is said to be; kUnavailable where there is none.
   Result<std::span<std::byte>> receive_into(std::size_t lane, const wire::Chunk& chunk, std::size_t size);
   Status chunk_received(std::size_t lane, std::size_t size, TimePoint now);
   // A whole message that was handed over, not sent as bytes.
   Status message_received(std::size_t lane, const wire::Chunk& chunk, wire::Message message, TimePoint now);
   Status acknowledged(std::size_t lane, const wire::Acknowledge& acknowledge);
   void beat(const wire::Heartbeat& heartbeat, TimePoint now);
+  // Of messages that are not complete.
+  std::uint64_t incomplete_bytes() const;
   // The application has taken a message.
   void consumed(std::size_t lane, std::uint64_t weight, TimePoint now);
 
@@ -141,7 +146,7 @@ class Session {
     wire::LaneProgress progress;
     std::uint64_t weight = 0;  // of all complete messages
     std::uint64_t message_size = 0;
-    Buffer buffer;
+    GrowingBuffer buffer;
     std::uint64_t unreported = 0;  // weight received or consumed since the last acknowledgement
     std::optional<TimePoint> report_at;
   };

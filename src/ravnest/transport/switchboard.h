@@ -62,8 +62,13 @@ class Switchboard {
   bool knows(const std::string& peer) const;
   // What this end says first on a new connection to the peer; the carrier fills in the rest.
   void describe(const std::string& peer, wire::Hello& hello) const;
+  // Whether the peer's hello on a new connection may be answered. A name belongs to whoever has a live connection under
+  // it: kUnavailable, with a sentence for both sides, where a second process comes with that name meanwhile. A process
+  // that was started anew gets in as soon as the connection of the old one is closed or given up as silent.
+  Status admits(const std::string& peer, const wire::Hello& hello) const;
   // A connection to the peer is ready, and the peer's hello came. Reports a session that this ends. `own_session` is
-  // what this end's own hello named on that connection: kUnavailable where that session was given up meanwhile.
+  // what this end's own hello named on that connection: kUnavailable where that session was given up meanwhile, or
+  // where the hello is not admitted.
   Status linked(const std::string& peer, const wire::Hello& hello, std::uint64_t own_session);
   // The connection is gone.
   void unlinked(const std::string& peer, std::string_view reason);
@@ -131,6 +136,8 @@ class Switchboard {
   void begin_anew(const std::string& name, Peer& peer, std::uint64_t id, const Status& why);
   void end(const std::string& name, PeerState state, std::string_view reason);
   Status gone(const std::string& name, const Peer& peer) const;
+  Status admits(const std::string& name, const Peer& peer, const wire::Hello& hello) const;
+  Status has_room_for(std::uint64_t bytes) const;
 
   const SwitchboardOptions options_;
   const Clock& clock_;
@@ -141,6 +148,7 @@ class Switchboard {
   bool notify_progressed_ = false;      // by the next `settle`
   std::map<std::string, Peer, std::less<>> peers_;
   std::array<Inbox, kChannels> inboxes_;
+  std::uint64_t unread_bytes_ = 0;  // of events that are not taken, with what their messages count on top
   std::vector<Finished> finished_;
   std::optional<std::thread::id> settling_;
   std::condition_variable settled_;

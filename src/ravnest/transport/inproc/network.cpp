@@ -1,8 +1,6 @@
 #include "ravnest/transport/inproc/network.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 
 namespace ravnest::transport::inproc {
@@ -43,7 +41,7 @@ class Node final : public Endpoint {
  private:
   void end(const std::optional<std::string>& goodbye, const Status& status) {
     if (ended_.exchange(true)) return;
-    network_.leave(name(), goodbye);
+    network_.leave(*board_, goodbye);
     board_->shut(status);
   }
 
@@ -89,10 +87,20 @@ std::unique_ptr<Endpoint> Network::open(const std::string& name, const std::vect
 
 void Network::join(const std::string& name, const std::vector<std::string>& peers, std::shared_ptr<Switchboard> board) {
   const std::lock_guard lock(mutex_);
-  if (!boards_.emplace(name, std::move(board)).second) {
-    std::fprintf(stderr, "ravnest: two endpoints of one network are called %s\n", name.c_str());
-    std::abort();
+  if (!boards_.contains(name)) return put_in_place(name, peers, std::move(board));
+  for (const std::string& peer : peers) {
+    wire::Hello hello;
+    board->describe(peer, hello);
+    Switchboard* const other = this->board(peer);
+    if (other == nullptr || !other->knows(name)) continue;
+    if (const Status admitted = other->admits(name, hello); !admitted.ok()) board->note(peer, admitted.message());
   }
+  seconds_[name].push_back({peers, std::move(board)});
+}
+
+void Network::put_in_place(const std::string& name, const std::vector<std::string>& peers,
+                           std::shared_ptr<Switchboard> board) {
+  boards_.emplace(name, std::move(board));
   for (const std::string& peer : peers) {
     Link& link = links_[pair_of(name, peer)];
     link.retry_at = clock_.now();
@@ -101,8 +109,14 @@ void Network::join(const std::string& name, const std::vector<std::string>& peer
   stir();
 }
 
-void Network::leave(const std::string& name, const std::optional<std::string>& goodbye) {
+void Network::leave(const Switchboard& leaver, const std::optional<std::string>& goodbye) {
   std::unique_lock lock(mutex_);
+  const std::string& name = leaver.name();
+  std::deque<Second>& seconds = seconds_[name];
+  if (board(name) != &leaver) {
+    std::erase_if(seconds, [&](const Second& second) { return second.board.get() == &leaver; });
+    return;
+  }
   for (auto& [pair, link] : links_) {
     if (pair.first != name && pair.second != name) continue;
     const std::string& peer = pair.first == name ? pair.second : pair.first;
@@ -115,6 +129,11 @@ void Network::leave(const std::string& name, const std::optional<std::string>& g
     disconnect(pair, link, clock_.now(), text(name, " closed the connection"));
   }
   boards_.erase(name);
+  if (!seconds.empty()) {
+    Second next = std::move(seconds.front());
+    seconds.pop_front();
+    put_in_place(name, next.peers, std::move(next.board));
+  }
   settle(lock);
 }
 

@@ -44,8 +44,8 @@ class Network {
   Network& operator=(const Network&) = delete;
   ~Network();
 
-  // A node; two of the same name at once are the caller's mistake and end the process. `options.chunk_bytes` beyond any
-  // message, the default here, hands messages over whole.
+  // A node. A second one of the same name is turned away by its peers while the first is there, and takes its place
+  // then. `options.chunk_bytes` beyond any message, the default here, hands messages over whole.
   std::unique_ptr<Endpoint> open(const std::string& name, const std::vector<std::string>& peers);
   std::unique_ptr<Endpoint> open(const std::string& name, const std::vector<std::string>& peers,
                                  SessionOptions options);
@@ -81,8 +81,14 @@ class Network {
     std::map<std::string, std::uint64_t> sessions;  // of each end, as its hello said
   };
 
+  struct Second {
+    std::vector<std::string> peers;
+    std::shared_ptr<Switchboard> board;
+  };
+
   void join(const std::string& name, const std::vector<std::string>& peers, std::shared_ptr<Switchboard> board);
-  void leave(const std::string& name, const std::optional<std::string>& goodbye);
+  void leave(const Switchboard& leaver, const std::optional<std::string>& goodbye);
+  void put_in_place(const std::string& name, const std::vector<std::string>& peers, std::shared_ptr<Switchboard> board);
   void wake(const std::string& from, const std::string& to);
   void run();
   void stir();
@@ -106,6 +112,7 @@ class Network {
   std::mutex random_mutex_;
   std::mt19937_64 random_;
   std::map<std::string, std::shared_ptr<Switchboard>> boards_;
+  std::map<std::string, std::deque<Second>> seconds_;  // by the name that the first of its boards has
   std::map<Pair, Link> links_;
   TimePoint sleeps_until_;
   bool stirred_ = false;

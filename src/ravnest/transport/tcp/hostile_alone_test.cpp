@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -26,14 +28,14 @@ Options alone(std::uint16_t port) {
   return options;
 }
 
-Result<Stranger> liar_at(std::uint16_t port) {
+Result<Stranger> liar_at(std::uint16_t port, std::uint64_t session = 1) {
   auto liar = Stranger::connect(port, nullptr);
   if (!liar.ok()) return liar;
   wire::Hello hello;
   hello.plan = "test";
   hello.from = "liar";
   hello.to = "a";
-  hello.session = 1;
+  hello.session = session;
   Status said = liar->say(hello);
   return said.ok() ? std::move(liar) : Result<Stranger>(said);
 }
@@ -56,6 +58,63 @@ TEST(HostileAlone, MoreThanTheWindowEndsTheConnection) {
   ASSERT_TRUE(goodbye.has_value());
   EXPECT_THAT(wire::decode_goodbye(*goodbye)->reason, HasSubstr("more than it may"));
   EXPECT_LE((*a)->statistics("liar")->unread_bytes, (1 << 20) + 2 * bytes.size());
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(HostileAlone, WhatIsOnlyAnnouncedTakesNoAddressSpace) {
+  const std::uint16_t port = free_port();
+  auto a = open(alone(port));
+  ASSERT_TRUE(a.ok()) << a.status();
+  auto liar = liar_at(port);
+  ASSERT_TRUE(liar.ok()) << liar.status();
+  ASSERT_TRUE(next_state(**a, "liar", PeerState::kUp).ok());
+  const std::uint64_t before = mapped_bytes();
+  const std::vector<std::byte> part(1 << 20);
+  constexpr std::uint64_t kAnnounced = std::uint64_t{4} << 30;
+  for (std::uint8_t lane = 0; lane < wire::kLanes; ++lane) {
+    for (std::uint64_t i = 0; i < 12; ++i) {
+      ASSERT_TRUE(liar->say_chunk(lane, {0, kAnnounced, i * part.size()}, part).ok());
+    }
+  }
+  const TimePoint deadline = patiently();
+  while ((*a)->statistics("liar")->bytes_received < (std::uint64_t{4 * 12} << 20) && SystemClock().now() < deadline) {
+    (void)(*a)->receive(in_seconds(0.02));
+  }
+  EXPECT_GE((*a)->statistics("liar")->bytes_received, std::uint64_t{4 * 12} << 20);
+  EXPECT_LE(mapped_bytes(), before + (std::uint64_t{128} << 20));
+}
+#endif
+
+TEST(HostileAlone, TheNameOfAPeerThatDiedWithoutAWordIsFreeOnceItIsGivenUp) {
+  const std::uint16_t port = free_port();
+  std::ostringstream log;
+  Options options = alone(port);
+  options.log = Logger("a", Level::kDebug, log);
+  auto a = open(std::move(options));
+  ASSERT_TRUE(a.ok()) << a.status();
+  auto dead = liar_at(port, 1);  // says nothing, and does not close either
+  ASSERT_TRUE(dead.ok()) << dead.status();
+  ASSERT_TRUE(dead->next(FrameKind::kHello).has_value());
+  auto early = liar_at(port, 2);
+  ASSERT_TRUE(early.ok()) << early.status();
+  const auto said = early->next(FrameKind::kGoodbye);
+  ASSERT_TRUE(said.has_value());
+  EXPECT_EQ(wire::decode_goodbye(*said)->farewell, wire::Farewell::kBusy);
+  EXPECT_THAT(wire::decode_goodbye(*said)->reason, HasSubstr("another process is liar and talks to a"));
+  std::optional<Stranger> admitted;
+  for (const TimePoint deadline = patiently(); !admitted && SystemClock().now() < deadline;) {
+    auto anew = liar_at(port, 2);
+    ASSERT_TRUE(anew.ok()) << anew.status();
+    if (anew->next(FrameKind::kHello).has_value()) admitted = std::move(anew).value();
+  }
+  EXPECT_TRUE(admitted);
+  EXPECT_TRUE(next_state(**a, "liar", PeerState::kLost).ok());
+  EXPECT_TRUE(next_state(**a, "liar", PeerState::kUp).ok());
+  a->reset();
+  const std::string written = log.str();
+  const auto first = written.find("refused a second liar");
+  EXPECT_NE(first, std::string::npos) << written;
+  EXPECT_EQ(written.find("refused a second liar", first + 1), std::string::npos) << "one line is enough";
 }
 
 // -- a machine at its end

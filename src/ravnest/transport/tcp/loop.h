@@ -59,6 +59,7 @@ class Loop {
     bool linked = false;
     TimePoint retry_at;
     Duration backoff{};
+    TimePoint say_twice_at{};  // when it is worth a line again that a second process has the peer's name
   };
 
   struct Dialled {
@@ -95,6 +96,7 @@ class Loop {
   Status on_frame(Connection& connection);
   Status on_hello(Connection& connection);
   Status admit(Connection& connection, const wire::Hello& hello);
+  bool is_second(Connection& connection, const wire::Hello& hello);
   Status on_goodbye(Connection& connection);
   Status take(Connection& connection, FrameReader::Step step);
   Status link(Connection& connection, const wire::Hello& hello);

@@ -12,6 +12,8 @@ namespace {
 constexpr Duration kClosingTime = std::chrono::seconds(2);
 constexpr std::size_t kMostUnwritten = 512 << 10;
 constexpr std::uint64_t kReadTurn = 4 << 20;
+// Between two lines about a second process of a node, which comes again and again.
+constexpr Duration kSayTwiceEvery = std::chrono::seconds(30);
 
 }  // namespace
 
@@ -176,7 +178,7 @@ Status Loop::on_hello(Connection& connection) {
     }
     connection.phase = Phase::kProbe;
     connection.asker = hello->from;
-    if (options_.on_asked) options_.on_asked(hello->from);
+    if (options_.on_asked) options_.on_asked(printable(hello->from));
     wire::Hello reply;
     reply.software = options_.software;
     reply.plan = options_.plan;
@@ -196,6 +198,7 @@ Status Loop::on_hello(Connection& connection) {
 // A peer has dialled. There is room for one connection to each.
 Status Loop::admit(Connection& connection, const wire::Hello& hello) {
   Line& line = lines_[hello.from];
+  if (is_second(connection, hello)) return {};
   if (Connection* other = find(line.connection)) {
     // The peer dials only where it has no connection, so one that is linked here is dead, unless both dialled at the
     // same time: then the preferred side's own one stays.
@@ -211,6 +214,25 @@ Status Loop::admit(Connection& connection, const wire::Hello& hello) {
   line.connection = connection.id;
   send_hello(connection);
   return link(connection, hello);
+}
+
+// Turns away a second process with the name of a peer that is connected and alive.
+bool Loop::is_second(Connection& connection, const wire::Hello& hello) {
+  if (board_.admits(hello.from, hello).ok()) return false;
+  Line& line = lines_[hello.from];
+  // The end of the first one's connection may be there and not read yet: then this is a restart.
+  if (Connection* first = find(line.connection)) advance(*first);
+  const Status admitted = board_.admits(hello.from, hello);
+  if (admitted.ok()) return false;
+  if (const TimePoint now = clock_.now(); now >= line.say_twice_at) {
+    line.say_twice_at = now + kSayTwiceEvery;
+    const Connection* first = find(line.connection);
+    options_.log.warning("refused a second ", hello.from, ", from ", connection.stream.socket().peer(),
+                         ": the first one", first ? text(", at ", first->stream.socket().peer(), ",") : "",
+                         " is connected and goes on");
+  }
+  close_with(connection, wire::Farewell::kBusy, admitted.message());
+  return true;
 }
 
 Status Loop::link(Connection& connection, const wire::Hello& hello) {
