@@ -112,20 +112,22 @@ class Node:
         self._core = None
         share_cores(node_data, self.name, None if threads is None else whole_number("threads", threads))
         place = (os.fspath(node_data), self.name)
+        joins = False
         try:
             refuse_unknown("Node", kwargs, Node.__init__)
             self.outer = outer_settings(outer, outer_momentum, outer_rate)
             check_training_numbers(self)
             with captured_stage(model, *place) as own_stage:
+                joins = True
                 self._core = _core.Node(
                     self.name, place[0], os.fspath(trained), str(self.device), insecure, _core.__version__, own_stage
                 )
             self._make(optimizer, dict(optimizer_params or {}))
-        except Exception as error:
-            told = isinstance(error, Error) and self._core is None  # by the core itself
+        except BaseException as error:
             if self._core is not None:
+                self._core.stop(reason_of(error))
                 self._core.close()
-            if not told:
+            elif not joins:  # otherwise the core has told the others itself
                 _core.withdraw(*place, insecure, reason_of(error))
             raise
 

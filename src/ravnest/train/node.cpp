@@ -12,6 +12,8 @@
 #include "ravnest/optim/clip.h"
 #include "ravnest/pipeline/routes.h"
 #include "ravnest/pipeline/tensors.h"
+#include "ravnest/train/farewell.h"
+#include "ravnest/transport/tcp/endpoint.h"
 
 namespace ravnest::train {
 namespace {
@@ -347,15 +349,25 @@ Result<Closing> Node::finish(Task task, bool more, const Poll& poll) {
 }
 
 void Node::stop(std::string reason) {
+  {
+    const std::lock_guard lock(stop_mutex_);
+    if (!stop_) stop_ = reason;
+  }
   if (driver_) driver_->stop(std::move(reason));
 }
 
 void Node::close() {
-  if (computing_.joinable()) {
+  const bool in_call = computing_.joinable();
+  if (in_call) {
     stop("ended in the middle of a call");
     computing_.join();
   }
   const bool failed = outcome_ && outcome_->closing && !outcome_->closing->ok();
+  const std::optional<std::string> why = [&] {
+    const std::lock_guard lock(stop_mutex_);
+    return stop_;
+  }();
+  if (endpoint_ && why && !in_call && !failed) tell_why(*endpoint_, nodes_, stage_, *why);
   if (endpoint_) (void)endpoint_->close(SystemClock().now() + (failed ? kShortGoodbyeTime : kGoodbyeTime));
   driver_.reset();
   worker_.reset();

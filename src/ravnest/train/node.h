@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,7 +38,6 @@
 #include "ravnest/train/agreement.h"
 #include "ravnest/train/run_record.h"
 #include "ravnest/transport/endpoint.h"
-#include "ravnest/transport/tcp/endpoint.h"
 #include "ravnest/wire/codec.h"
 
 namespace ravnest::train {
@@ -91,8 +91,8 @@ using Poll = std::function<Status()>;
 
 class Node {
  public:
-  // Reads the plan and the stage, and joins the network. Where that fails and the plan tells who the others are, they
-  // are told, since they would wait for this node in vain.
+  // Reads the plan, joins the network and reads the stage. Where that fails and the plan tells who the others are, they
+  // are told, since they would wait for this node in vain; but not where the node runs already: then all is well.
   static Result<std::unique_ptr<Node>> open(NodeOptions options);
   // Tells the others that this node, which has not joined, will not take part. `reason` reads on after its name.
   static Status withdraw(const NodeOptions& options, const std::string& reason);
@@ -131,7 +131,8 @@ class Node {
   // Root: the call is over when all that was fed is computed and everyone has done `task`. `more`: the others go on to
   // the next call by themselves, since the user's goes on.
   Result<Closing> finish(Task task, bool more, const Poll& poll);
-  // Ends the run on all nodes. `reason` reads on after the node's name: "was interrupted". Safe from any thread.
+  // Ends the run on all nodes. `reason` reads on after the node's name: "was interrupted". Safe from any thread. Where
+  // no call is under way, the others hear it from `close`.
   void stop(std::string reason);
   // Leaves the network in good order. What is called afterwards fails.
   void close();
@@ -153,9 +154,6 @@ class Node {
 
  private:
   Node(NodeOptions options, plan::Plan plan, graph::Engine engine);
-
-  static void tell_others(transport::tcp::Options network, const plan::Plan& plan, int cluster, int stage,
-                          const std::string& reason);
   int window() const;
   void join_rounds(pipeline::ModelWorkerOptions& worker, pipeline::DriverOptions& driver);
   Status until(const std::function<Status(TimePoint)>& attempt, const Poll& poll);
@@ -185,6 +183,8 @@ class Node {
   std::thread computing_;
   struct Outcome;
   std::shared_ptr<Outcome> outcome_;
+  std::mutex stop_mutex_;
+  std::optional<std::string> stop_;  // why the run is to end
   bool more_ = false;
   std::vector<metrics::NodeSummary> summaries_;
   pipeline::DriverStatistics before_;  // this call

@@ -9,6 +9,7 @@
 #include "ravnest/plan/files/identity.h"
 #include "ravnest/plan/peers.h"
 #include "ravnest/train/device.h"
+#include "ravnest/train/farewell.h"
 #include "ravnest/train/node.h"
 #include "ravnest/transport/tcp/endpoint.h"
 
@@ -16,9 +17,6 @@ namespace ravnest::train {
 namespace {
 
 namespace tcp = transport::tcp;
-
-// For the others to hear that this node can't take part.
-constexpr Duration kTellingTime = std::chrono::seconds(3);
 
 Result<tcp::Options> network_options(const NodeOptions& options, const doctor::PlanHere& here, int node) {
   tcp::Options network;
@@ -86,6 +84,27 @@ Result<graph::Engine> load_stage(const std::filesystem::path& archive, const std
   }
 }
 
+Result<graph::Engine> open_stage(const NodeOptions& options, const doctor::PlanHere& here, int node) {
+  if (!options.own_stage.empty() && here.plan.clusters.size() > 1)
+    return invalid(
+        "a module of one's own in place of the planned stage can't be averaged with other clusters; "
+        "plan with one cluster, or without the module");
+  const std::filesystem::path archive = doctor::folder_of(here, node) / "submod.pt";
+  auto engine = load_stage(archive, options.own_stage, options.device);
+  if (!engine.ok() || !options.own_stage.empty()) return engine;
+  const auto [cluster, stage] = here.plan.place_of(node);
+  if (Status fits = check_stage(*engine, here.plan, cluster, stage, archive); !fits.ok()) return fits;
+  return engine;
+}
+
+// Of a cluster, by stage.
+std::vector<std::string> nodes_of(const plan::Plan& plan, int cluster) {
+  std::vector<std::string> names;
+  for (const plan::PlannedStage& each : plan.clusters[static_cast<std::size_t>(cluster)].stages)
+    names.push_back(plan::node_name(each.node));
+  return names;
+}
+
 }  // namespace
 
 Node::Node(NodeOptions options, plan::Plan plan, graph::Engine engine)
@@ -103,28 +122,24 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   const auto [cluster, stage] = here->plan.place_of(*number);
   auto network = network_options(options, *here, *number);
   if (!network.ok()) return network.status();
-  const auto given_up = [&](const Status& failure) {
-    tell_others(*network, here->plan, cluster, stage, text("failed: ", failure.message()));
-    return failure;
-  };
-  const std::filesystem::path archive = doctor::folder_of(*here, *number) / "submod.pt";
-  if (!options.own_stage.empty() && here->plan.clusters.size() > 1)
-    return given_up(
-        invalid("a module of one's own in place of the planned stage can't be averaged with other clusters; "
-                "plan with one cluster, or without the module"));
-  auto engine = load_stage(archive, options.own_stage, options.device);
-  if (!engine.ok()) return given_up(engine.status());
-  if (options.own_stage.empty()) {
-    if (Status fits = check_stage(*engine, here->plan, cluster, stage, archive); !fits.ok()) return given_up(fits);
+  const std::vector<std::string> nodes = nodes_of(here->plan, cluster);
+  // First of all: whatever fails from here on is said through this.
+  Joined joined = join_network(*network);
+  if (!joined.endpoint.ok()) {
+    if (joined.elsewhere)
+      tell_why(*joined.elsewhere, nodes, stage, text("failed: ", joined.endpoint.status().message()));
+    return joined.endpoint.status();
   }
-  auto endpoint = tcp::open(*network);
-  if (!endpoint.ok()) return given_up(endpoint.status());
+  auto engine = open_stage(options, *here, *number);
+  if (!engine.ok()) {
+    tell_why(**joined.endpoint, nodes, stage, text("failed: ", engine.status().message()));
+    return engine.status();
+  }
   std::unique_ptr<Node> node(new Node(std::move(options), std::move(here->plan), std::move(*engine)));
   node->cluster_ = cluster;
   node->stage_ = stage;
-  for (const plan::PlannedStage& each : node->plan_.clusters[static_cast<std::size_t>(cluster)].stages)
-    node->nodes_.push_back(plan::node_name(each.node));
-  node->endpoint_ = std::move(*endpoint);
+  node->nodes_ = nodes;
+  node->endpoint_ = std::move(*joined.endpoint);
   return node;
 }
 
@@ -136,21 +151,12 @@ Status Node::withdraw(const NodeOptions& options, const std::string& reason) {
   auto network = network_options(options, *here, *number);
   if (!network.ok()) return network.status();
   const auto [cluster, stage] = here->plan.place_of(*number);
-  tell_others(std::move(*network), here->plan, cluster, stage, reason);
+  network->log = Logger(network->name, Level::kOff);
+  Joined joined = join_network(*network);
+  const auto endpoint = joined.endpoint.ok() ? std::move(*joined.endpoint) : std::move(joined.elsewhere);
+  if (!endpoint) return joined.endpoint.status();
+  tell_why(*endpoint, nodes_of(here->plan, cluster), stage, reason);
   return {};
-}
-
-// From whatever port is free: the others know this node by its certificate, not by where it calls from.
-void Node::tell_others(tcp::Options network, const plan::Plan& plan, int cluster, int stage,
-                       const std::string& reason) {
-  network.listen.port = 0;
-  network.log = Logger(network.name, Level::kOff);
-  const auto endpoint = tcp::open(std::move(network));
-  if (!endpoint.ok()) return;
-  const wire::Failed told{.stage = static_cast<std::uint32_t>(stage), .lost = false, .reason = reason};
-  for (const plan::PlannedStage& each : plan.clusters[static_cast<std::size_t>(cluster)].stages)
-    (void)(*endpoint)->send(plan::node_name(each.node), told, transport::Priority::kUrgent);
-  (void)(*endpoint)->close(SystemClock().now() + kTellingTime);
 }
 
 }  // namespace ravnest::train

@@ -27,14 +27,6 @@ bool has_something_to_train(const graph::Engine& engine) {
   return std::ranges::any_of(engine.parameters(), [](const auto& named) { return named.second.requires_grad(); });
 }
 
-// Ends the run for those who already wait for this node.
-void give_up(Node& node, const std::string& call, const Status& failure) {
-  node.equip({});
-  if (!node.begin(call).ok()) return;
-  node.stop(text("failed: ", failure.message()));
-  (void)node.serve({});
-}
-
 }  // namespace
 
 Status Trainer::load_data() {
@@ -103,15 +95,13 @@ Result<Equipment> Trainer::equipment(const TrainerOptions& options) const {
 
 Result<Trainer> Trainer::prepare(Node& node, const TrainConfig& config, TrainerOptions options) {
   Trainer trainer(node, config);
-  if (Status loaded = trainer.load_data(); !loaded.ok()) {
-    give_up(node, "train", loaded);
-    return loaded;
-  }
+  const auto given_up = [&](const Status& failure) {
+    node.stop(text("failed: ", failure.message()));
+    return failure;
+  };
+  if (Status loaded = trainer.load_data(); !loaded.ok()) return given_up(loaded);
   auto equipment = trainer.equipment(options);
-  if (!equipment.ok()) {
-    give_up(node, "train", equipment.status());
-    return equipment.status();
-  }
+  if (!equipment.ok()) return given_up(equipment.status());
   node.equip(std::move(*equipment));
   node.record().stop_at_nan(config.stop_at_nan);
   return trainer;
