@@ -11,6 +11,7 @@ import sysconfig
 import time
 
 import pytest
+from stage_processes import free_ports
 
 DEADLINE_S = 60
 COMMAND = shutil.which("ravnest", path=os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]))
@@ -23,12 +24,6 @@ def benchmark(*options, folder):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DEADLINE_S)
 
 
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 def first_line(process):
     ready, _, _ = select.select([process.stdout], [], [], DEADLINE_S)
     assert ready, "the server says nothing"
@@ -38,7 +33,7 @@ def first_line(process):
 @pytest.fixture
 def server():
     """(process, address) of a serving side on loopback."""
-    port = free_port()
+    port = free_ports(1)[0]
     command = [COMMAND, "benchmark", "--serve", str(port), "--bind", "127.0.0.1", "--for", str(DEADLINE_S)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -109,7 +104,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_written(options, sentenc
 
 
 def test_a_peer_that_is_not_there_is_named(tmp_path):
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     result = benchmark("--peer", address, folder=tmp_path)
     assert result.returncode == 1
     assert f"cannot connect to {address}" in result.stderr
@@ -135,7 +130,7 @@ def test_a_measurement_that_waits_ends_at_a_signal(tmp_path):
 
 def test_the_server_ends_by_itself(tmp_path):
     start = time.monotonic()
-    result = benchmark("--serve", str(free_port()), "--bind", "127.0.0.1", "--for", "0.5", folder=tmp_path)
+    result = benchmark("--serve", str(free_ports(1)[0]), "--bind", "127.0.0.1", "--for", "0.5", folder=tmp_path)
     assert result.returncode == 0, result.stderr
     assert time.monotonic() - start >= 0.5
 
