@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "bindings.h"
+#include "ravnest/graph/closeness.h"
 #include "ravnest/graph/engine.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/slice.h"
@@ -137,6 +138,20 @@ void merge(const std::filesystem::path& train, const std::filesystem::path& eval
   unwrap(ir::write_archive(merged, out));
 }
 
+// `pairs` of (name, the graph's, the model's own), `tensors` those that the model keeps.
+py::list differences(const std::vector<std::tuple<std::string, py::object, py::object>>& pairs,
+                     const std::vector<at::Tensor>& tensors) {
+  const auto tensor_of = [](const py::object& object) {
+    return object.is_none() ? at::Tensor() : object.cast<at::Tensor>();
+  };
+  std::vector<graph::Compared> compared;
+  for (const auto& [name, captured, own] : pairs) compared.push_back({name, tensor_of(captured), tensor_of(own)});
+  py::list result;
+  for (const graph::Difference& each : graph::differences(compared, graph::coarsest_type(tensors)))
+    result.append(py::make_tuple(each.name, each.absolute, each.largest, each.allowed, c10::toString(each.type)));
+  return result;
+}
+
 }  // namespace
 
 c10::IValue to_ivalue(const py::handle& object) {
@@ -154,6 +169,7 @@ void bind_graph(py::module_& module) {
   module.def("merge", [](const std::string& train, const std::string& eval, const std::string& out) {
     merge(train, eval, out);
   });
+  module.def("differences", &differences);
   module.def("load", [](const std::string& path) { return unwrap(Engine::load(path)); });
   py::class_<Engine> model(module, "Model");
   model.def("run", &run)

@@ -2,23 +2,25 @@
 
 The archive is read back and run by the C++ executor, the model by Python, both from the same seed and on the same
 inputs; outputs, gradients of every parameter and floating-point input, and buffers after the pass are held against
-each other, bit for bit. torch.export loses some things without a word (the backward of a custom autograd.Function,
-side effects in Python): this is where they are found.
+each other: equal to the bit, or within rounding. torch.export loses some things without a word (the backward of a
+custom autograd.Function, side effects in Python): this is where they are found.
 """
 
 import contextlib
+import dataclasses
 import math
 from dataclasses import dataclass, field
 
 import torch
 from torch.utils import _pytree as pytree
 
+from . import _core
 from .advice import advice_on
 from .errors import CaptureError
 from .graph import Graph
+from .reasons import Watched, explained, watched
 
 _SEED = 20
-_LOOSE = 1e-4  # No noise of the model's own excuses a relative difference above this.
 
 
 @dataclass
@@ -29,6 +31,7 @@ class Pass:
     gradients: dict[str, torch.Tensor | None] = field(default_factory=dict)
     buffers: dict[str, torch.Tensor] = field(default_factory=dict)
     functions: set[str] = field(default_factory=set)  # custom autograd.Functions that its backward goes through
+    seen: Watched | None = None  # of the forward, where it was asked for
 
 
 @contextlib.contextmanager
@@ -53,11 +56,15 @@ def untouched(module: torch.nn.Module):
                     tensor.copy_(value)
 
 
-def module_pass(module: torch.nn.Module, args: tuple, kwargs: dict, train: bool, input_grads: bool) -> Pass:
+def module_pass(
+    module: torch.nn.Module, args: tuple, kwargs: dict, train: bool, input_grads: bool, watch: bool = False
+) -> Pass:
     """One pass of the model itself, in the mode it is in. Its state is as before afterwards."""
     with untouched(module):
         parameters = dict(module.named_parameters(remove_duplicate=False))
-        result = _pass(module, parameters, args, kwargs, train, input_grads)
+        call, seen = watched(module, module) if watch else (module, None)
+        result = _pass(call, parameters, args, kwargs, train, input_grads)
+        result.seen = seen
         buffers = dict(module.named_buffers(remove_duplicate=False))
         result.buffers = _copies(buffers)
         for name, buffer in buffers.items():
@@ -70,12 +77,14 @@ def module_pass(module: torch.nn.Module, args: tuple, kwargs: dict, train: bool,
     return result
 
 
-def graph_pass(graph: Graph, args: tuple, kwargs: dict, train: bool, input_grads: bool) -> Pass:
+def graph_pass(graph: Graph, args: tuple, kwargs: dict, train: bool, input_grads: bool, watch: bool = False) -> Pass:
     """The same pass by the executor. The graph's buffers are as before afterwards."""
     kept = _copies(graph.buffers())
     try:
         call = lambda *a, **k: graph(*a, train=train, **k)  # noqa: E731
+        call, seen = watched(call) if watch else (call, None)
         result = _pass(call, graph.parameters(), args, kwargs, train, input_grads)
+        result.seen = seen
         result.buffers = _copies(graph.buffers())
     finally:
         with torch.no_grad():
@@ -136,14 +145,38 @@ def _custom_functions(outputs):
     return found
 
 
-def require_equal(
-    graph: Graph, module: torch.nn.Module, args: tuple, kwargs: dict, train: bool, where: str, tolerance: float = 0.0
-) -> None:
-    """CaptureError where one pass of the graph differs from the model's own; `where` ends the sentence.
+@dataclass(frozen=True)
+class Apart:
+    """Two passes whose numbers are not equal to the bit."""
 
-    `tolerance` is relative to the largest value among all outputs, gradients or buffers: a gradient that is zero but
-    for rounding has no size of its own. Where the model's own two runs differ (some operators add in no fixed order),
-    four times that difference is allowed too.
+    name: str  # "the gradient of fc.weight"
+    difference: float
+    largest: float  # of the model's own values
+    allowed: float  # what rounding may make
+    precision: str  # whose rounding: "float"
+    where: str
+    only_here: bool  # at another size they were equal
+    reason: str = ""
+
+    @property
+    def excess(self) -> float:
+        return self.difference / self.allowed if self.allowed > 0 else math.inf
+
+    def sentence(self) -> str:
+        text = f"{self.name} of the captured graph differs from the model's own {self.where} by {self.difference:.3g}"
+        if self.largest > 0 and math.isfinite(self.difference):
+            text += f", {self.difference / self.largest:.1g} of its largest value"
+        return f"{text}. {self.reason}"
+
+
+def compare(
+    graph: Graph, module: torch.nn.Module, args: tuple, kwargs: dict, train: bool, where: str, only_here: bool = False
+) -> Apart | None:
+    """One pass of the graph held against the model's own: nothing where they are equal to the bit, how far they are
+    apart where that is rounding. CaptureError, with the reason, where it is more; `where` ends the sentence.
+    `only_here` says that they were equal at another size.
+
+    What rounding may make is relative to a tensor's largest value; src/ravnest/graph/closeness.h has the rule.
     """
     input_grads = train
     try:
@@ -162,68 +195,46 @@ def require_equal(
         captured = graph_pass(graph, args, kwargs, train, input_grads)
     except Exception as error:
         raise CaptureError(f"the captured graph fails {where}, where the model does not: {error}") from error
-    noise = None
+    worst = None
     for kind in ("outputs", "gradients", "buffers"):
-        ours, theirs = getattr(captured, kind), getattr(own, kind)
-        if ours.keys() != theirs.keys():
-            odd = ", ".join(sorted(ours.keys() ^ theirs.keys()))
-            raise CaptureError(f"the captured graph and the model do not have the same {kind} {where}: {odd}")
-        scale = max((_largest(value) for value in theirs.values()), default=0.0)
-        for name, theirs_value in theirs.items():
-            difference = _difference(ours[name], theirs_value)
-            if difference <= tolerance * scale:
-                continue
-            if noise is None:
-                noise = module_pass(module, args, kwargs, train, input_grads)
-            own_difference = _difference(getattr(noise, kind)[name], theirs_value)
-            if difference > min(4 * own_difference, _LOOSE * scale):
-                largest = _largest(theirs_value)
-                raise CaptureError(_sentence(kind, name, difference, largest, own_difference, own, where))
+        found = _differences(kind, getattr(captured, kind), getattr(own, kind), module, where)
+        if not found:
+            continue
+        name, *figures = max(found, key=lambda each: each[1] / each[3] if each[3] > 0 else math.inf)
+        what = {"outputs": name, "gradients": f"the gradient of {name}", "buffers": f"the buffer {name}"}[kind]
+        apart = Apart(what, *figures, where, only_here)
+        if apart.excess > 1 or worst is None:
+            reason = _reason(apart, kind, name, own, graph, module, args, kwargs, train, input_grads)
+            worst = dataclasses.replace(apart, reason=reason)
+        if apart.excess > 1:
+            raise CaptureError(worst.sentence())
+    return worst
 
 
-def _difference(ours, theirs) -> float:
-    """The largest absolute difference; infinite where the two cannot be compared."""
-    if ours is None and isinstance(theirs, torch.Tensor):
-        ours = torch.zeros_like(theirs)
-    if theirs is None and isinstance(ours, torch.Tensor):
-        theirs = torch.zeros_like(ours)
-    if not isinstance(theirs, torch.Tensor) or not isinstance(ours, torch.Tensor):
-        return 0.0 if type(ours) is type(theirs) and ours == theirs else math.inf
-    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-        return math.inf
-    equal = (ours == theirs) | ((ours != ours) & (theirs != theirs))
-    if bool(equal.all()):
-        return 0.0
-    wide = torch.complex128 if theirs.is_complex() else torch.float64
-    difference = float((ours.to(wide) - theirs.to(wide)).abs().where(~equal, 0).max())
-    return difference if math.isfinite(difference) else math.inf
+def _differences(kind, ours, theirs, module, where):
+    if ours.keys() != theirs.keys():
+        odd = ", ".join(sorted(ours.keys() ^ theirs.keys()))
+        raise CaptureError(f"the captured graph and the model do not have the same {kind} {where}: {odd}")
+    tensors = [name for name in theirs if all(isinstance(each[name], torch.Tensor | None) for each in (ours, theirs))]
+    found = [
+        (name, math.inf, 0.0, 0.0, "")
+        for name in theirs.keys() - set(tensors)
+        if type(ours[name]) is not type(theirs[name]) or ours[name] != theirs[name]
+    ]
+    kept = [*module.parameters(), *module.buffers()]
+    return found + _core.differences([(name, ours[name], theirs[name]) for name in tensors], kept)
 
 
-def _largest(value) -> float:
-    if not isinstance(value, torch.Tensor) or not value.numel():
-        return 0.0
-    return float(value.detach().abs().max()) if value.dtype != torch.bool else 1.0
-
-
-def _sentence(kind, name, difference, largest, own_difference, own, where):
-    what = {"outputs": name, "gradients": f"the gradient of {name}", "buffers": f"the buffer {name}"}[kind]
-    sentence = f"{what} of the captured graph differs from the model's own {where} by {difference:.3g}"
-    if largest > 0 and math.isfinite(difference):
-        sentence += f" (its largest value is {largest:.3g})"
+def _reason(apart, kind, name, own, graph, module, args, kwargs, train, input_grads) -> str:
+    """What was looked for and found. Costs a pass of the model and one of the graph."""
     if kind == "gradients" and own.functions:
         names = ", ".join(sorted(own.functions))
         return (
-            f"{sentence}. The model uses the custom autograd.Function {names}, whose backward torch.export drops; "
-            "write it with ordinary operators, or register it as an operator of its own"
+            f"The model uses the custom autograd.Function {names}, whose backward torch.export drops; write it with "
+            "ordinary operators, or register it as an operator of its own"
         )
-    if own_difference > 0:
-        return (
-            f"{sentence}, and two runs of the model from one seed differ too: it draws random numbers from a "
-            "generator other than torch's, or keeps state in Python"
-        )
-    if "batch size" in where:
-        return f"{sentence}. Likely the model's code takes another path at that size"
-    return (
-        f"{sentence}. Likely the model's forward reads or changes Python state (a counter, a cache, a random "
-        "choice), which a captured graph fixes at the time of capture"
-    )
+    again = module_pass(module, args, kwargs, train, input_grads, watch=True)
+    seen_in_graph = graph_pass(graph, args, kwargs, train, input_grads, watch=True).seen
+    apart_again = _differences(kind, getattr(again, kind), getattr(own, kind), module, apart.where)
+    noise = next((difference for other, difference, *_ in apart_again if other == name), 0.0)
+    return explained(again.seen, seen_in_graph, noise, apart.excess <= 1, apart.only_here)

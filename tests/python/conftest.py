@@ -1,5 +1,8 @@
 """What many tests begin with: archives of the test models, a planned cluster, processes that end with the test."""
 
+import sys
+from pathlib import Path
+
 import models
 import pytest
 import torch
@@ -7,6 +10,9 @@ from nodes import Cluster, end, plan
 from small_net import make_net
 
 import ravnest
+
+# What only tests need (requirements-test.txt); behind all that .venv has.
+sys.path.append(str(Path(__file__).parents[2] / ".venv-test"))
 
 # The models are small: with more threads they only wait for each other, and on a busy machine for minutes.
 torch.set_num_threads(1)

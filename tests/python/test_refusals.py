@@ -5,7 +5,9 @@ import random
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import ClassVar
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -61,6 +63,36 @@ class PythonCounter(Base):
     def forward(self, x):
         self.calls += 1
         return self.linear(x) * self.calls
+
+
+class NumpyRandom(Base):
+    def forward(self, x):
+        return self.linear(x) * float(numpy.random.rand())
+
+
+class PythonCache(Base):
+    def forward(self, x):
+        self.linear.cache = (*getattr(self.linear, "cache", ()), len(x.shape))
+        return self.linear(x) * (3 if len(self.linear.cache) > 1 else 2)
+
+
+class StateElsewhere(Base):
+    calls: ClassVar = []
+
+    def forward(self, x):
+        self.calls.append(1)
+        return self.linear(x) * len(self.calls)
+
+
+class OtherWhenTraced(Base):
+    def forward(self, x):
+        x = self.linear(x)
+        return -x if torch.compiler.is_exporting() else x
+
+
+class OtherNumberWhenTraced(Base):
+    def forward(self, x):
+        return self.linear(x) * (2 if torch.compiler.is_exporting() else 3)
 
 
 class BranchOnSize(Base):
@@ -141,15 +173,23 @@ class UntraceableOperator(Base):
 
 
 REFUSALS = [
-    (CustomFunction, r"gradient of .*linear\.weight.*custom autograd\.Function Twice"),
+    (CustomFunction, r"gradient of .* of its largest value\. .*custom autograd\.Function Twice"),
     (
         DataDependentIf,
         r"decides by the value of a tensor .*test_refusals\.py, line \d+, in forward: `if x\.sum\(\) > 0:`",
     ),
     (DataDependentLoop, r"decides by the value of a tensor .*test_refusals\.py, line \d+, in forward: `for _ in range"),
-    (PythonRandom, r"differs .* generator other than torch's"),
-    (PythonCounter, r"differs .* state in Python"),
-    (BranchOnSize, r"at another batch size than the example's 4.*another path at that size"),
+    (PythonRandom, r"differs .* Two runs of the model from one seed differ too.*draws numbers from random, which"),
+    (
+        NumpyRandom,
+        r"differs .* Two runs of the model from one seed differ too.*draws numbers from numpy\.random, which",
+    ),
+    (PythonCounter, r"differs .* changes the Python attribute calls, which"),
+    (PythonCache, r"differs .* changes the Python attribute linear\.cache, which"),
+    (StateElsewhere, r"differs .* too, by .*, though neither .*: it keeps state elsewhere"),
+    (OtherWhenTraced, r"another path when torch\.export traces it: the graph runs neg, which it does not"),
+    (OtherNumberWhenTraced, r"Both run the same operators.*a number in its forward that was another one"),
+    (BranchOnSize, r"at another batch size than the example's 4.*another path at that size: it runs mul, which"),
     (WrongShapes, r"test_refusals\.py, line \d+, in forward: `return self\.linear\(self\.linear\(x\)\)`"),
     (UnknownOutput, r"returns test_refusals\.Unknown, .*torch\.export\.register_dataclass"),
     (Mapped, r"uses torch\.vmap or a transform of torch\.func.*operators on the whole batch"),

@@ -88,7 +88,7 @@ Result<script::Example> example_of(const Module& module, std::vector<c10::IValue
 
 }  // namespace
 
-Result<ir::Model> from_script(const Module& module, std::vector<c10::IValue> example_inputs) {
+Result<ir::Model> from_script(const Module& module, std::vector<c10::IValue> example_inputs, const Logger& log) {
   script::Subject subject;
   Result<script::Example> example = example_of(module, std::move(example_inputs));
   if (!example.ok()) return example.status();
@@ -102,10 +102,11 @@ Result<ir::Model> from_script(const Module& module, std::vector<c10::IValue> exa
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
     return own.forward(script::arguments_with(subject.example, leaves));
   };
-  return script::capture(subject);
+  return script::capture(subject, log);
 }
 
-Result<ir::Model> load_script(const std::filesystem::path& path, std::vector<c10::IValue> example_inputs) {
+Result<ir::Model> load_script(const std::filesystem::path& path, std::vector<c10::IValue> example_inputs,
+                              const Logger& log) {
   if (!std::filesystem::exists(path)) return not_found(path.string(), ": there is no such file");
   std::optional<Module> module;
   try {
@@ -113,7 +114,7 @@ Result<ir::Model> load_script(const std::filesystem::path& path, std::vector<c10
   } catch (const std::exception& error) {
     return corrupt(path.string(), ": not a TorchScript file: ", script::message_of(error));
   }
-  Result<ir::Model> model = from_script(*module, std::move(example_inputs));
+  Result<ir::Model> model = from_script(*module, std::move(example_inputs), log);
   if (!model.ok()) return model.status().with_context(path.string());
   return model;
 }

@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
 #include "ravnest/graph/ir/graph.h"
 
@@ -33,9 +34,11 @@ namespace ravnest::graph {
 // The module is as before, its mode, buffers and gradients included, and so are the process's generators; nobody else
 // may use them meanwhile. The model shares the memory of the module's tensors: make an Engine of it, or write it,
 // before they change.
-Result<ir::Model> from_script(const torch::jit::Module& module, std::vector<c10::IValue> example_inputs);
+Result<ir::Model> from_script(const torch::jit::Module& module, std::vector<c10::IValue> example_inputs,
+                              const Logger& log = Logger());
 
 // The same for what torch.jit.save, or Module::save in C++, wrote; on the CPU.
-Result<ir::Model> load_script(const std::filesystem::path& path, std::vector<c10::IValue> example_inputs);
+Result<ir::Model> load_script(const std::filesystem::path& path, std::vector<c10::IValue> example_inputs,
+                              const Logger& log = Logger());
 
 }  // namespace ravnest::graph

@@ -128,7 +128,7 @@ script::Recording record(const Traceable& model, const script::Subject& subject,
 }  // namespace
 
 Result<ir::Model> from_module(const Traceable& model, std::vector<c10::IValue> example_inputs,
-                              std::vector<std::string> names) {
+                              std::vector<std::string> names, const Logger& log) {
   for (std::size_t i = names.size(); i < example_inputs.size(); ++i) names.push_back(text("input_", i));
   script::Subject subject;
   subject.example = script::make_example(std::move(example_inputs), std::move(names));
@@ -142,7 +142,7 @@ Result<ir::Model> from_module(const Traceable& model, std::vector<c10::IValue> e
     model.set_training(mode == Mode::kTrain);
     return model.forward(script::arguments_with(subject.example, leaves));
   };
-  return script::capture(subject);
+  return script::capture(subject, log);
 }
 
 }  // namespace ravnest::graph

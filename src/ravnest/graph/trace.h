@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
 #include "ravnest/graph/ir/graph.h"
 
@@ -44,7 +45,7 @@ struct Traceable {
 
 // `names` are those of the arguments; those left out are called input_0, input_1, ...
 Result<ir::Model> from_module(const Traceable& model, std::vector<c10::IValue> example_inputs,
-                              std::vector<std::string> names = {});
+                              std::vector<std::string> names = {}, const Logger& log = Logger());
 
 namespace trace_detail {
 
@@ -107,7 +108,8 @@ class SavedModes {
 // A module with a forward that takes Count tensors and returns a tensor, or a std::tuple (nested, if it likes) of what
 // an IValue can hold.
 template <std::size_t Count = 1, class Module>
-Result<ir::Model> trace(Module& module, std::vector<c10::IValue> example_inputs, std::vector<std::string> names = {}) {
+Result<ir::Model> trace(Module& module, std::vector<c10::IValue> example_inputs, std::vector<std::string> names = {},
+                        const Logger& log = Logger()) {
   if (example_inputs.size() != Count)
     return invalid("forward takes ", Count, " arguments, the example has ", example_inputs.size());
   const trace_detail::SavedModes<Module> modes(module);
@@ -115,7 +117,7 @@ Result<ir::Model> trace(Module& module, std::vector<c10::IValue> example_inputs,
   model.forward = [&module](std::vector<c10::IValue> inputs) {
     return trace_detail::call_forward(module, inputs, std::make_index_sequence<Count>());
   };
-  return from_module(model, std::move(example_inputs), std::move(names));
+  return from_module(model, std::move(example_inputs), std::move(names), log);
 }
 
 }  // namespace ravnest::graph

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <sstream>
+
 #include "ravnest/graph/engine.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/slice.h"
@@ -267,6 +269,54 @@ TEST_F(Trace, AForwardWithStateOutsideOfItsBuffersIsRefused) {
   const Result<ir::Model> model = trace(module, {torch::randn({2, 2})});
   ASSERT_FALSE(model.ok());
   EXPECT_NE(model.status().message().find("output 0"), std::string::npos) << model.status();
+}
+
+// Calls are counted outside of its buffers, but a call more changes next to nothing.
+struct Drifting : nn::Module {
+  explicit Drifting(double by) : by(by) {}
+  torch::Tensor forward(torch::Tensor x) { return x * (1 + by * ++calls); }
+  double by;
+  int calls = 0;
+};
+
+TEST_F(Trace, ADifferenceOfRoundingIsCapturedWithANote) {
+  std::ostringstream said;
+  Drifting module(4e-7);
+  EXPECT_TRUE(trace(module, {torch::randn({2, 2})}, {}, Logger("test", Level::kInfo, said)).ok());
+  EXPECT_NE(said.str().find("within rounding: output 0"), std::string::npos) << said.str();
+  EXPECT_NE(said.str().find("Two runs of the model itself differ too"), std::string::npos) << said.str();
+}
+
+TEST_F(Trace, RoundingIsJudgedByTheTypeOfTheNumbers) {
+  std::ostringstream said;
+  const Logger log("test", Level::kInfo, said);
+  Drifting module(1e-4);
+  EXPECT_FALSE(trace(module, {torch::randn({2, 2})}, {}, log).ok());
+  EXPECT_TRUE(trace(module, {torch::randn({2, 2}, at::kBFloat16)}, {}, log).ok());
+  Drifting finer(1e-9);
+  EXPECT_FALSE(trace(finer, {torch::randn({2, 2}, at::kDouble)}, {}, log).ok());
+}
+
+struct Quintuple : torch::autograd::Function<Quintuple> {
+  static torch::Tensor forward(torch::autograd::AutogradContext*, const torch::Tensor& x) { return x * 2; }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {gradients[0] * 5};
+  }
+};
+
+struct OwnBackward : nn::Module {
+  OwnBackward() { register_module("fc", fc); }
+  torch::Tensor forward(const torch::Tensor& x) { return Quintuple::apply(fc(x)); }
+  nn::Linear fc = nn::Linear(2, 2);
+};
+
+TEST_F(Trace, ABackwardOfTheModelsOwnIsRefusedByName) {
+  OwnBackward module;
+  const Result<ir::Model> model = trace(module, {torch::randn({2, 2})});
+  ASSERT_FALSE(model.ok());
+  EXPECT_NE(model.status().message().find("the gradient of fc."), std::string::npos) << model.status();
+  EXPECT_NE(model.status().message().find("Quintuple"), std::string::npos) << model.status();
 }
 
 struct Picky : nn::Module {

@@ -1,17 +1,17 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 
-#include <cmath>
-#include <limits>
+#include <algorithm>
 #include <map>
+#include <set>
 
+#include "ravnest/graph/closeness.h"
 #include "ravnest/graph/random.h"
 #include "ravnest/graph/script/capture.h"
 
 namespace ravnest::graph::script {
 namespace {
-
-constexpr double kMostNoise = 1e-4;  // of the largest value
 
 // By what it is of: "output 0", "the gradient of fc.weight", "the buffer bn.running_mean".
 using Numbers = std::map<std::string, at::Tensor>;
@@ -68,9 +68,31 @@ Numbers numbers_of(const Leaves& outputs, const Weights& weights) {
   return numbers;
 }
 
-Numbers own_numbers(const Subject& subject, Mode mode, const Leaves& inputs) {
+// The functions of the model's own (torch::autograd::Function) that the way back from these outputs goes through.
+std::set<std::string> own_functions(const Leaves& outputs) {
+  std::set<std::string> found;
+  std::set<torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> pending;
+  for (const c10::IValue& output : outputs)
+    if (output.isTensor() && output.toTensor().defined()) pending.push_back(output.toTensor().grad_fn().get());
+  while (!pending.empty()) {
+    torch::autograd::Node* node = pending.back();
+    pending.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    const std::string name = node->name();
+    const auto at = name.find("CppNode<");
+    if (at != std::string::npos) found.insert(name.substr(at + 8, name.rfind('>') - at - 8));
+    for (const torch::autograd::Edge& edge : node->next_edges()) pending.push_back(edge.function.get());
+  }
+  return found;
+}
+
+// `functions` is set to those of the model's own that its backward goes through.
+Numbers own_numbers(const Subject& subject, Mode mode, const Leaves& inputs, std::set<std::string>& functions) {
   const Untouched untouched(subject.weights);
-  return numbers_of(flatten(subject.run(mode, inputs)), subject.weights);
+  const Leaves outputs = flatten(subject.run(mode, inputs));
+  functions = own_functions(outputs);
+  return numbers_of(outputs, subject.weights);
 }
 
 Result<Numbers> captured_numbers(const ir::Model& model, const Subject& subject, Mode mode, const Leaves& inputs) {
@@ -87,48 +109,65 @@ Result<Numbers> captured_numbers(const ir::Model& model, const Subject& subject,
   return numbers_of(outputs, weights);
 }
 
-// The largest difference; infinite where the two cannot be compared.
-double difference(const at::Tensor& a, const at::Tensor& b) {
-  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return std::numeric_limits<double>::infinity();
-  const at::Tensor equal = at::logical_or(a == b, at::logical_and(a != a, b != b));
-  if (equal.all().item<bool>()) return 0;
-  const auto wide = a.is_complex() ? at::kComplexDouble : at::kDouble;
-  const double largest =
-      at::where(equal, at::zeros({}, at::kDouble), (a.to(wide) - b.to(wide)).abs()).max().item<double>();
-  return std::isfinite(largest) ? largest : std::numeric_limits<double>::infinity();
+// What was looked for and found, as the end of a sentence. `noise` is how far two runs of the model itself are apart.
+std::string reason(const Difference& difference, double noise, const std::set<std::string>& functions) {
+  const auto list = [&] {
+    std::string names;
+    for (const std::string& each : functions) names += (names.empty() ? "" : ", ") + each;
+    return names;
+  };
+  if (!functions.empty() && difference.name.starts_with("the gradient"))
+    return text(". The model's backward goes through a function of its own (", list(),
+                "), which a recording of operators does not hold; write it with ordinary operators");
+  if (noise > 0 && difference.rounding())
+    return text(". Two runs of the model itself differ too, by ", noise,
+                ": one of its operators adds in no fixed order");
+  if (noise > 0)
+    return text(", and two runs of the model from one seed differ too, by ", noise,
+                ": it draws random numbers from a generator of its own, or keeps state outside of its buffers");
+  if (difference.rounding())
+    return ". Two runs of the model agree, so it is the graph whose operators add in another order than the model";
+  return ". Two runs of the model agree with each other, and its backward has no function of its own: what differs was "
+         "fixed when the model was recorded, such as a branch on data or a number that its forward keeps";
 }
 
-double largest(const at::Tensor& value) {
-  return value.numel() == 0
-             ? 0
-             : value.to(value.is_complex() ? at::kComplexDouble : at::kDouble).abs().max().item<double>();
-}
-
-// `again` is a second run of the model itself: where its own runs differ a little (threads that add in another order),
-// so may the graph's.
-Status compare(const Numbers& captured, const Numbers& own, const Numbers& again, std::string_view mode) {
-  for (const auto& [name, value] : own) {
-    const auto found = captured.find(name);
-    const double distance = found != captured.end() ? difference(found->second, value) : largest(value);
-    if (distance == 0) continue;
-    const auto repeated = again.find(name);
-    const double noise = repeated != again.end() ? difference(repeated->second, value) : 0;
-    if (distance <= std::min(4 * noise, kMostNoise * largest(value))) continue;
-    return invalid(name, " of the captured graph differs from the model's own in ", mode, " mode by ", distance,
-                   noise > 0 ? ", and two runs of the model from one seed differ too: it draws random numbers from a "
-                               "generator of its own, or keeps state outside of its buffers"
-                             : ". Likely the model's forward depends on data or on state outside of its buffers");
+// `again` is a second run of the model itself.
+Result<std::string> compare(const Numbers& captured, const Numbers& own, const Numbers& again, at::ScalarType coarsest,
+                            const std::set<std::string>& functions, std::string_view mode) {
+  std::string note;
+  for (const std::string_view kind : {"output", "the gradient", "the buffer"}) {
+    std::vector<Compared> pairs;
+    for (const auto& [name, value] : own) {
+      const auto found = captured.find(name);
+      if (name.starts_with(kind))
+        pairs.push_back({name, found != captured.end() ? found->second : at::Tensor(), value});
+    }
+    for (const auto& [name, value] : captured)
+      if (name.starts_with(kind) && !own.contains(name)) pairs.push_back({name, value, at::Tensor()});
+    std::vector<Difference> found = differences(pairs, coarsest);
+    if (found.empty()) continue;
+    const Difference& worst = *std::max_element(
+        found.begin(), found.end(), [](const Difference& a, const Difference& b) { return a.excess() < b.excess(); });
+    const auto first = own.find(worst.name);
+    const auto second = again.find(worst.name);
+    double noise = 0;
+    if (first != own.end() && second != again.end()) {
+      const Compared pair{worst.name, second->second, first->second};
+      const std::vector<Difference> apart = differences({&pair, 1}, coarsest);
+      if (!apart.empty()) noise = apart.front().absolute;
+    }
+    std::string sentence =
+        text(worst.name, " of the captured graph differs from the model's own in ", mode, " mode by ", worst.absolute,
+             ", where the largest value is ", worst.largest, reason(worst, noise, functions));
+    if (!worst.rounding()) return invalid(sentence);
+    if (note.empty()) note = std::move(sentence);
   }
-  for (const auto& [name, value] : captured) {
-    if (!own.contains(name) && value.ne(0).any().item<bool>())
-      return invalid(name, " of the captured graph has no counterpart in the model in ", mode, " mode");
-  }
-  return {};
+  return note;
 }
 
 }  // namespace
 
-Status check_agreement(const ir::Model& model, const Subject& subject, const Leaves& inputs) {
+Result<std::string> check_agreement(const ir::Model& model, const Subject& subject, const Leaves& inputs) {
   KeyedGenerator generator(device_of(subject.weights), RandomKey{});
   const auto copied = [&] {
     const Batch batch = find_batch(subject.example);
@@ -136,18 +175,24 @@ Status check_agreement(const ir::Model& model, const Subject& subject, const Lea
     example.leaves = inputs;
     return leaves_at(example, batch, batch.size);
   };
+  std::vector<at::Tensor> tensors;
+  for (const Weight& weight : subject.weights) tensors.push_back(weight.tensor);
+  std::string note;
   for (const Mode mode : {Mode::kTrain, Mode::kEval}) {
+    std::set<std::string> functions;
     generator.seed_for(1);
-    const Numbers own = own_numbers(subject, mode, copied());
+    const Numbers own = own_numbers(subject, mode, copied(), functions);
     generator.seed_for(1);
     const Result<Numbers> captured = captured_numbers(model, subject, mode, copied());
     if (!captured.ok()) return captured.status();
     generator.seed_for(1);
-    const Numbers again = own_numbers(subject, mode, copied());
-    Status status = compare(*captured, own, again, mode == Mode::kTrain ? "training" : "eval");
-    if (!status.ok()) return status;
+    const Numbers again = own_numbers(subject, mode, copied(), functions);
+    const Result<std::string> compared =
+        compare(*captured, own, again, coarsest_type(tensors), functions, mode == Mode::kTrain ? "training" : "eval");
+    if (!compared.ok()) return compared.status();
+    if (note.empty()) note = *compared;
   }
-  return {};
+  return note;
 }
 
 }  // namespace ravnest::graph::script

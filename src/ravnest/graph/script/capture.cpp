@@ -106,20 +106,25 @@ Result<ir::Model> merge(const Subject& subject, Captured train, Captured eval) {
   return ir::merge_captures(model_of(subject, std::move(train)), model_of(subject, std::move(eval)));
 }
 
+struct Checked {
+  ir::Model model;
+  std::string note;
+};
+
 // Both modes with a batch that may change, and the same numbers as the model's at two sizes. A failed result, or a
 // std::exception, means that the batch cannot change so; a Refusal, that the model cannot be captured at all.
-Result<ir::Model> capture_dynamic(const Subject& subject, const Batch& batch, std::vector<std::int64_t> sizes) {
+Result<Checked> capture_dynamic(const Subject& subject, const Batch& batch, std::vector<std::int64_t> sizes) {
   Result<Captured> train = ModeCapture(subject, Mode::kTrain).dynamic(batch, sizes);
   if (!train.ok()) return train.status();
   Result<Captured> eval = ModeCapture(subject, Mode::kEval).dynamic(batch, sizes);
   if (!eval.ok()) return eval.status();
   Result<ir::Model> model = merge(subject, std::move(*train), std::move(*eval));
-  if (!model.ok()) return model;
-  Status status = check_agreement(*model, subject, leaves_at(subject.example, batch, sizes[0]));
-  if (!status.ok()) throw Refusal{status};
-  status = check_agreement(*model, subject, leaves_at(subject.example, batch, sizes[1]));
-  if (!status.ok()) return status;
-  return model;
+  if (!model.ok()) return model.status();
+  Result<std::string> note = check_agreement(*model, subject, leaves_at(subject.example, batch, sizes[0]));
+  if (!note.ok()) throw Refusal{note.status()};
+  Result<std::string> other = check_agreement(*model, subject, leaves_at(subject.example, batch, sizes[1]));
+  if (!other.ok()) return other.status();
+  return Checked{std::move(*model), note->empty() ? std::move(*other) : std::move(*note)};
 }
 
 Result<ir::Model> capture_fixed(const Subject& subject, const Batch& batch) {
@@ -130,7 +135,7 @@ Result<ir::Model> capture_fixed(const Subject& subject, const Batch& batch) {
   return merge(subject, std::move(*train), std::move(*eval));
 }
 
-Result<ir::Model> capture_any(const Subject& subject) {
+Result<Checked> capture_any(const Subject& subject) {
   const Batch all = find_batch(subject.example);
   std::vector<Batch> candidates;
   if (!all.leaves.empty()) candidates.push_back(all);
@@ -141,28 +146,31 @@ Result<ir::Model> capture_any(const Subject& subject) {
     // Some models take multiples only.
     for (const auto& sizes : {std::vector{base, base + 1, 2 * base + 1}, std::vector{base, 2 * base, 3 * base}}) {
       try {
-        Result<ir::Model> model = capture_dynamic(subject, batch, sizes);
-        if (model.ok()) return model;
+        Result<Checked> checked = capture_dynamic(subject, batch, sizes);
+        if (checked.ok()) return checked;
       } catch (const std::exception&) {  // the model does not take this size
       }
     }
   }
   Result<ir::Model> model = capture_fixed(subject, all);
-  if (!model.ok()) return model;
-  Status status = check_agreement(*model, subject, leaves_at(subject.example, all, all.size));
-  if (!status.ok()) return status;
-  return model;
+  if (!model.ok()) return model.status();
+  Result<std::string> note = check_agreement(*model, subject, leaves_at(subject.example, all, all.size));
+  if (!note.ok()) return note.status();
+  return Checked{std::move(*model), std::move(*note)};
 }
 
 }  // namespace
 
-Result<ir::Model> capture(const Subject& subject) {
+Result<ir::Model> capture(const Subject& subject, const Logger& log) {
   KeyedGenerator generator(device_of(subject.weights), RandomKey{});
   generator.seed_for(0);  // takes the generator over, to give it back as it was
   const Untouched untouched(subject.weights);
   const c10::AutoGradMode grad(true);
   try {
-    return capture_any(subject);
+    Result<Checked> checked = capture_any(subject);
+    if (!checked.ok()) return checked.status();
+    if (!checked->note.empty()) log.warning("captured, equal to the model within rounding: ", checked->note);
+    return std::move(checked->model);
   } catch (const Refusal& refusal) {
     return refusal.status;
   } catch (const std::exception& error) {

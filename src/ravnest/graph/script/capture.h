@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
 #include "ravnest/graph/engine.h"
 #include "ravnest/graph/script/example.h"
@@ -21,11 +22,13 @@ struct Subject {
   bool records_sizes = true;  // false: a recording has the batch size as a constant
 };
 
-// The model's buffers and the process's generators are as before, whatever comes of it.
-Result<ir::Model> capture(const Subject& subject);
+// `log` hears where the result is equal to the model within rounding only. The model's buffers and the process's
+// generators are as before, whatever comes of it.
+Result<ir::Model> capture(const Subject& subject, const Logger& log);
 
 // Whether the captured model does what the model itself does, in both modes: outputs, gradients of all parameters for a
-// loss over all outputs, and buffers, all from one seed. kInvalid with what differs.
-Status check_agreement(const ir::Model& model, const Subject& subject, const Leaves& inputs);
+// loss over all outputs, and buffers, all from one seed, by the rule of closeness.h. Nothing where all are equal to the
+// bit, a sentence for people where rounding keeps them apart, kInvalid with what differs and why where they differ.
+Result<std::string> check_agreement(const ir::Model& model, const Subject& subject, const Leaves& inputs);
 
 }  // namespace ravnest::graph::script
