@@ -1,8 +1,8 @@
 """A pipeline that waits for its updates is one process, to the last bit: PyTorch's own, and whatever the cut.
 
-One limit is known and kept out: a tensor that several later stages use, one of them (not the last) more than once, or
-a tied weight that a stage other than the last of its users uses more than once. The gradients are summed within each
-stage first, so the sum is rounded in another order than in one process.
+One limit is known and kept out; `sum_order.summed_apart` finds it. It is a result that several later stages use, or a
+tied weight that several stages after its first one use, one of them (not the last) more than once. The gradients are
+summed within that stage first, so the sum is rounded in another order than in one process.
 """
 
 import pytest

@@ -297,6 +297,17 @@ Result<std::vector<Outgoing>> ModelWorker::run_backward(const PassHead& head, st
     root_gradients.push_back(is_leaf() ? Tensor() : std::move((*incoming)[i]));
   }
   pass.outputs.clear();
+  if (ties_pass_by_pass(options_.schedule)) {
+    // As roots of their own, so that autograd adds the gradient of each use here to what the later stages sent, one by
+    // one, as it would in one process.
+    auto later = tied_.sum(std::move(tied), pass.version->parameters.size(), engine_.device());
+    if (!later.ok()) return later.status();
+    for (std::size_t i = 0; i < later->size(); ++i) {
+      if (!(*later)[i].defined()) continue;
+      roots.push_back(pass.version->parameters[i]);
+      root_gradients.push_back(std::move((*later)[i]));
+    }
+  }
   torch::autograd::variable_list sources;
   for (std::size_t i = 0; i < pass.inputs.size(); ++i) {
     if (pass.wanted[i]) sources.push_back(pass.inputs[i].toTensor());
@@ -310,9 +321,7 @@ Result<std::vector<Outgoing>> ModelWorker::run_backward(const PassHead& head, st
   }
   std::vector<Outgoing> outgoing = answer(head, pass, std::span(gradients).first(inputs));
   const std::span<Tensor> own = std::span(gradients).subspan(inputs);
-  if (ties_pass_by_pass(options_.schedule)) {
-    if (Status status = exchange_tied(std::move(tied), own, head.pass, outgoing); !status.ok()) return status;
-  }
+  if (ties_pass_by_pass(options_.schedule)) send_tied(own, head.pass, outgoing);
   add_gradients(own);
   epoch_ = head.epoch;
   if (is_leaf()) outgoing.push_back({0, report_of(head, pass.verdict)});

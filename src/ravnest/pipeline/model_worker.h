@@ -111,8 +111,7 @@ class ModelWorker final : public Worker {
   std::vector<Outgoing> answer(const wire::PassHead& head, const Pass& pass, std::span<at::Tensor> gradients) const;
   void add_gradients(std::span<at::Tensor> gradients);
   void note_versions();
-  Status exchange_tied(std::vector<wire::TiedTensors> sent, std::span<at::Tensor> gradients, std::uint64_t number,
-                       std::vector<Outgoing>& outgoing) const;
+  void send_tied(std::span<at::Tensor> gradients, std::uint64_t number, std::vector<Outgoing>& outgoing) const;
   wire::Tensor packed(const at::Tensor& tensor) const;
 
   const graph::Engine& engine_;

@@ -29,7 +29,13 @@ Result<std::vector<Outgoing>> ModelWorker::run_update(const Update& update, std:
 
 Status ModelWorker::step(std::uint64_t number, std::vector<wire::TiedTensors> tied, std::vector<Outgoing>& outgoing) {
   if (!ties_pass_by_pass(options_.schedule)) {
-    if (Status status = exchange_tied(std::move(tied), gradients_, number, outgoing); !status.ok()) return status;
+    auto later = tied_.sum(std::move(tied), gradients_.size(), engine_.device());
+    if (!later.ok()) return later.status();
+    for (std::size_t i = 0; i < later->size(); ++i) {
+      Tensor& sum = (*later)[i];
+      if (sum.defined()) gradients_[i] = gradients_[i].defined() ? sum + gradients_[i] : std::move(sum);
+    }
+    send_tied(gradients_, number, outgoing);
   }
   if (options_.before_update) options_.before_update(epoch_);
   if (options_.on_gradients) options_.on_gradients(gradients_);
@@ -65,13 +71,10 @@ Status ModelWorker::take_in() {
   return taken;
 }
 
-// Of weights that are kept here the others' gradients are added; those of weights that are kept elsewhere go there.
-Status ModelWorker::exchange_tied(std::vector<wire::TiedTensors> sent, std::span<Tensor> gradients,
-                                  std::uint64_t number, std::vector<Outgoing>& outgoing) const {
-  if (Status added = tied_.add(std::move(sent), gradients, engine_.device()); !added.ok()) return added;
+// The gradients of weights that are kept elsewhere go there.
+void ModelWorker::send_tied(std::span<Tensor> gradients, std::uint64_t number, std::vector<Outgoing>& outgoing) const {
   auto messages = tied_.take_out(gradients, number, [this](const Tensor& gradient) { return packed(gradient); });
   std::ranges::move(messages, std::back_inserter(outgoing));
-  return {};
 }
 
 void ModelWorker::note_versions() { versions_most_ = std::max(versions_most_.load(), store_.alive()); }

@@ -55,10 +55,11 @@ std::vector<Outgoing> TiedWeights::messages_for(const std::vector<int>& stages, 
   return messages;
 }
 
-Status TiedWeights::add(std::vector<wire::TiedTensors> sent, std::span<Tensor> gradients, c10::Device device) const {
+Result<std::vector<Tensor>> TiedWeights::sum(std::vector<wire::TiedTensors> sent, std::size_t parameters,
+                                             c10::Device device) const {
   // The last stage first: as one process would add them up.
   std::ranges::sort(sent, std::greater(), &wire::TiedTensors::stage);
-  std::vector<Tensor> sums(gradients.size());
+  std::vector<Tensor> sums(parameters);
   for (const wire::TiedTensors& part : sent) {
     for (const wire::NamedTensor& named : part.tensors) {
       const Weight* weight = find(named.name);
@@ -71,10 +72,7 @@ Status TiedWeights::add(std::vector<wire::TiedTensors> sent, std::span<Tensor> g
       sum = sum.defined() ? sum + *gradient : std::move(*gradient);
     }
   }
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (sums[i].defined()) gradients[i] = gradients[i].defined() ? sums[i] + gradients[i] : sums[i];
-  }
-  return {};
+  return sums;
 }
 
 std::vector<Outgoing> TiedWeights::take_out(std::span<Tensor> gradients, std::uint64_t number,

@@ -26,8 +26,10 @@ class TiedWeights {
   // `names` are those of the store's tensors.
   TiedWeights(const ir::StageInfo& stage, const std::vector<std::string>& names, const optim::ParameterStore& store);
 
-  // Adds what the users of weights that are kept here sent to this stage's own gradients, by parameter.
-  Status add(std::vector<wire::TiedTensors> sent, std::span<at::Tensor> gradients, c10::Device device) const;
+  // What the users of weights that are kept here sent, added up, by parameter; undefined where nothing came. This
+  // stage's own gradients are to be added to it, not the other way round: so one process would do it.
+  Result<std::vector<at::Tensor>> sum(std::vector<wire::TiedTensors> sent, std::size_t parameters,
+                                      c10::Device device) const;
   // Takes the gradients of weights that are kept elsewhere out, as messages for their keepers.
   std::vector<Outgoing> take_out(std::span<at::Tensor> gradients, std::uint64_t number,
                                  const std::function<wire::Tensor(const at::Tensor&)>& pack) const;
