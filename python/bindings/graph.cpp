@@ -138,7 +138,7 @@ void merge(const std::filesystem::path& train, const std::filesystem::path& eval
   unwrap(ir::write_archive(merged, out));
 }
 
-// `pairs` of (name, the graph's, the model's own), `tensors` those that the model keeps.
+// `pairs` of (name, the graph's, the model's own), `tensors` of the types that the model computes with.
 py::list differences(const std::vector<std::tuple<std::string, py::object, py::object>>& pairs,
                      const std::vector<at::Tensor>& tensors) {
   const auto tensor_of = [](const py::object& object) {

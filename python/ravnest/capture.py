@@ -20,7 +20,7 @@ from .errors import CaptureError
 from .export import export_graph
 from .graph import load
 from .modes import one_mode_warning
-from .regions import has_regions, inline_grad_regions
+from .regions import computed_types, has_regions, inline_grad_regions
 from .specs import require_portable
 from .torchscript import mirror
 from .verify import compare, module_pass, untouched
@@ -193,13 +193,14 @@ def _check(source, written):
         mode = "training" if train else "eval"
         with source.mode(train) as module:
             where = f"on the example in {mode} mode"
-            found.append(compare(graph, module, source.args, source.kwargs, train, where))
+            types = computed_types(program)
+            found.append(compare(graph, module, source.args, source.kwargs, train, where, types))
             batch = Batch(program, source.args, source.kwargs)
             _check_batch_is_open(batch, module)
             other = batch.resized()
             if other is not None and _runs(module, *other):
                 where = f"in {mode} mode at another batch size than the example's {batch.size}"
-                found.append(compare(graph, module, *other, train, where, only_here=found[-1] is None))
+                found.append(compare(graph, module, *other, train, where, types, only_here=found[-1] is None))
     _note_rounding([apart for apart in found if apart is not None])
 
 

@@ -27,6 +27,13 @@ def has_regions(program: ExportedProgram) -> bool:
     return any(_is_region(node) for node in program.graph.nodes)
 
 
+def computed_types(program: ExportedProgram) -> set[torch.dtype]:
+    """The types of all floating-point values of the program, those within its blocks included."""
+    graphs = [part.graph for part in program.graph_module.modules() if isinstance(part, GraphModule)]
+    values = [node.meta.get("val") for graph in graphs for node in graph.nodes]
+    return {value.dtype for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()}
+
+
 @contextlib.contextmanager
 def plain_grad_regions():
     """While active, torch.export gives programs without gradient-mode blocks."""

@@ -9,6 +9,7 @@ custom autograd.Function, side effects in Python): this is where they are found.
 import contextlib
 import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -170,11 +171,18 @@ class Apart:
 
 
 def compare(
-    graph: Graph, module: torch.nn.Module, args: tuple, kwargs: dict, train: bool, where: str, only_here: bool = False
+    graph: Graph,
+    module: torch.nn.Module,
+    args: tuple,
+    kwargs: dict,
+    train: bool,
+    where: str,
+    types: Iterable[torch.dtype] = (),
+    only_here: bool = False,
 ) -> Apart | None:
     """One pass of the graph held against the model's own: nothing where they are equal to the bit, how far they are
     apart where that is rounding. CaptureError, with the reason, where it is more; `where` ends the sentence.
-    `only_here` says that they were equal at another size.
+    `types` are those that the model computes with, `only_here` says that the two were equal at another size.
 
     What rounding may make is relative to a tensor's largest value; src/ravnest/graph/closeness.h has the rule.
     """
@@ -197,7 +205,7 @@ def compare(
         raise CaptureError(f"the captured graph fails {where}, where the model does not: {error}") from error
     worst = None
     for kind in ("outputs", "gradients", "buffers"):
-        found = _differences(kind, getattr(captured, kind), getattr(own, kind), module, where)
+        found = _differences(kind, getattr(captured, kind), getattr(own, kind), types, where)
         if not found:
             continue
         name, *figures = max(found, key=lambda each: each[1] / each[3] if each[3] > 0 else math.inf)
@@ -211,7 +219,7 @@ def compare(
     return worst
 
 
-def _differences(kind, ours, theirs, module, where):
+def _differences(kind, ours, theirs, types, where):
     if ours.keys() != theirs.keys():
         odd = ", ".join(sorted(ours.keys() ^ theirs.keys()))
         raise CaptureError(f"the captured graph and the model do not have the same {kind} {where}: {odd}")
@@ -221,8 +229,8 @@ def _differences(kind, ours, theirs, module, where):
         for name in theirs.keys() - set(tensors)
         if type(ours[name]) is not type(theirs[name]) or ours[name] != theirs[name]
     ]
-    kept = [*module.parameters(), *module.buffers()]
-    return found + _core.differences([(name, ours[name], theirs[name]) for name in tensors], kept)
+    typed = [torch.empty(0, dtype=each) for each in types]
+    return found + _core.differences([(name, ours[name], theirs[name]) for name in tensors], typed)
 
 
 def _reason(apart, kind, name, own, graph, module, args, kwargs, train, input_grads) -> str:
@@ -235,6 +243,6 @@ def _reason(apart, kind, name, own, graph, module, args, kwargs, train, input_gr
         )
     again = module_pass(module, args, kwargs, train, input_grads, watch=True)
     seen_in_graph = graph_pass(graph, args, kwargs, train, input_grads, watch=True).seen
-    apart_again = _differences(kind, getattr(again, kind), getattr(own, kind), module, apart.where)
+    apart_again = _differences(kind, getattr(again, kind), getattr(own, kind), (), apart.where)
     noise = next((difference for other, difference, *_ in apart_again if other == name), 0.0)
     return explained(again.seen, seen_in_graph, noise, apart.excess <= 1, apart.only_here)

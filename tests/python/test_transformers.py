@@ -88,3 +88,10 @@ def test_t5_is_equal_to_the_bit_but_where_a_stage_sums_apart(tmp_path):
             assert_same(saved(case, ours), saved(case, theirs), f"cut at {cuts}")
         for name, value in saved(case, theirs).items():
             assert (ours.state[name] - value).abs().max() <= 1e-5 * value.abs().max(), f"{name} in {stages} stages"
+
+
+def test_rounding_is_that_of_the_type_that_the_model_computes_with(tmp_path):
+    """With autocast around the capture sums are made in bfloat16, though weights and gradients are float32."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        _, notes = captured(GROUPED[0], tmp_path)
+    assert len(notes) == 1 and "within rounding" in notes[0]
