@@ -110,8 +110,8 @@ class Analysis {
     int first = INT_MAX;  // where the memory is made; for what the model owns, its first use
     int last_write = -1;
     int last_use = -1;
-    bool owned = false;  // by the model: a buffer, parameter or constant
-    ir::ValueId written = -1;
+    bool owned = false;      // by the model: a buffer, parameter or constant
+    ir::ValueId named = -1;  // what it is known by: the model's tensor, else the value that was made first
   };
 
   void refuse_written_memory() {
@@ -123,23 +123,25 @@ class Analysis {
       const ir::Input* input = flow_.inputs[value];
       const bool owned = input != nullptr && input->kind != ir::InputKind::kUser;
       life.owned = life.owned || owned;
+      if (owned || life.named < 0 || (!life.owned && flow_.defined_at[value] < flow_.defined_at[life.named]))
+        life.named = value;
       if (owned) {
         if (!flow_.used_at[value].empty()) life.first = std::min(life.first, flow_.used_at[value].front());
       } else {
         life.first = std::min(life.first, flow_.defined_at[value]);
       }
       if (!flow_.used_at[value].empty()) life.last_use = std::max(life.last_use, flow_.used_at[value].back());
-      if (!written_at_[value].empty()) {
-        life.last_write = std::max(life.last_write, written_at_[value].back());
-        life.written = value;
-      }
+      if (!written_at_[value].empty()) life.last_write = std::max(life.last_write, written_at_[value].back());
     }
     for (const auto& [set, life] : lives) {
       const int last = life.owned ? life.last_use : life.last_write;
-      const ir::Input* input = flow_.inputs[life.written];
-      const std::string& name = input != nullptr && life.owned ? input->target : graph_.values[life.written].name;
-      const std::string reason = life.owned ? text("between the uses of \"", name, "\", which is changed in place")
-                                            : text("between the making of \"", name, "\" and its last change in place");
+      const std::string& name = life.owned ? flow_.inputs[life.named]->target : graph_.values[life.named].name;
+      const ir::Node& writer = graph_.nodes[life.last_write];
+      const std::string module = ir::module_path(writer);
+      const std::string by = text("\"", writer.name, "\"", module.empty() ? "" : " in ", module);
+      const std::string reason =
+          life.owned ? text("between the uses of \"", name, "\", which is changed in place by ", by)
+                     : text("between the making of \"", name, "\" and its last change in place, by ", by);
       for (int p = life.first + 1; p <= last && p < static_cast<int>(graph_.nodes.size()); ++p) {
         if (p > 0 && flow_.refusals[p].empty()) flow_.refusals[p] = reason;
       }

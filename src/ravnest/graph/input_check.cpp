@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <tuple>
 
 #include "ravnest/graph/ir/expression.h"
 #include "ravnest/graph/tensors.h"
@@ -26,6 +28,47 @@ std::string shown(const ir::TensorMeta& meta) {
   return result + "]";
 }
 
+struct Range {
+  std::int64_t min = 0;
+  std::int64_t max = std::numeric_limits<std::int64_t>::max();
+};
+
+Range range_of(const ir::Graph& graph, const std::string& symbol) {
+  Range found;
+  if (const auto range = graph.ranges.find(symbol); range != graph.ranges.end()) {
+    // Export calls 0 and 1 special and so says "from 2"; the operators themselves do not mind a batch of one.
+    found.min = range->second.min.value_or(0) <= 2 ? 0 : *range->second.min;
+    found.max = range->second.max.value_or(found.max);
+  }
+  return found;
+}
+
+// Sequences: what holds integers (tokens), and the middle one of samples by steps by features.
+bool may_be_length(const ir::TensorMeta& meta, std::size_t dimension) {
+  return !ir::is_floating(meta.dtype) || (meta.sizes.size() == 3 && dimension == 1);
+}
+
+// Whether an input's first dimension is free: then a fixed one of another input is not the batch's.
+bool batch_is_open(const ir::Graph& graph) {
+  return std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](const ir::Input& input) {
+    if (input.kind != ir::InputKind::kUser) return false;
+    const std::vector<ir::Size>& sizes = graph.values[input.value].tensor.sizes;
+    return !sizes.empty() && sizes.front().symbolic();
+  });
+}
+
+// What the size must be, where that is worth saying.
+std::string limit_of(const ir::Graph& graph, const ir::TensorMeta& meta, std::size_t dimension) {
+  const ir::Size& size = meta.sizes[dimension];
+  if (!size.symbolic())
+    return may_be_length(meta, dimension) || (dimension == 0 && !batch_is_open(graph)) ? text(size.hint) : "";
+  const Range range = range_of(graph, ir::bare_symbol(size));
+  const bool bounded = range.max < std::numeric_limits<std::int64_t>::max();
+  if (range.min > 0 && bounded) return text("from ", range.min, " to ", range.max);
+  if (range.min > 0) return text("at least ", range.min);
+  return bounded ? text("at most ", range.max) : "";
+}
+
 bool equals(const ir::Argument& fixed, const c10::IValue& given) {
   if (std::holds_alternative<ir::None>(fixed)) return given.isNone();
   if (const auto* flag = std::get_if<bool>(&fixed)) return given.isBool() && given.toBool() == *flag;
@@ -42,13 +85,8 @@ InputCheck::InputCheck(const ir::Graph& graph) {
     const auto found =
         std::find_if(symbols_.begin(), symbols_.end(), [&](const Bounds& bounds) { return bounds.name == symbol; });
     if (found != symbols_.end()) return static_cast<int>(found - symbols_.begin());
-    Bounds bounds{symbol, 0, std::numeric_limits<std::int64_t>::max()};
-    if (const auto range = graph.ranges.find(symbol); range != graph.ranges.end()) {
-      // Export calls 0 and 1 special and so says "from 2"; the operators themselves do not mind a batch of one.
-      bounds.min = range->second.min.value_or(0) <= 2 ? 0 : *range->second.min;
-      bounds.max = range->second.max.value_or(bounds.max);
-    }
-    symbols_.push_back(bounds);
+    const Range range = range_of(graph, symbol);
+    symbols_.push_back({symbol, range.min, range.max});
     return static_cast<int>(symbols_.size() - 1);
   };
   for (const ir::Input& input : graph.inputs) {
@@ -115,6 +153,23 @@ void InputCheck::operator()(std::span<const c10::IValue> inputs) const {
                   "\" must be a number");
     }
   }
+}
+
+std::vector<std::string> input_limits(const ir::Graph& graph) {
+  std::vector<std::string> limits;
+  std::set<std::string> said;
+  for (const ir::Input& input : graph.inputs) {
+    if (input.kind != ir::InputKind::kUser || graph.values[input.value].kind != ir::ValueKind::kTensor) continue;
+    const auto& [name, meta] = std::tie(graph.values[input.value].name, graph.values[input.value].tensor);
+    for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
+      const std::string limit = limit_of(graph, meta, i);
+      if (limit.empty() || (meta.sizes[i].symbolic() && !said.insert(meta.sizes[i].expression).second)) continue;
+      limits.push_back(i == 0 && meta.sizes[i].symbolic()
+                           ? text("every batch must have ", limit, " samples in dimension 0 of \"", name, "\"")
+                           : text("dimension ", i, " of \"", name, "\" must be ", limit));
+    }
+  }
+  return limits;
 }
 
 }  // namespace ravnest::graph

@@ -77,8 +77,18 @@ Result<c10::OperatorHandle> find_operator(const std::string& target) {
   const std::string full = target.substr(name, dot - name) + "::" + target.substr(dot + 1, last - dot - 1);
   const std::string overload = target.substr(last + 1);
   const auto handle = c10::Dispatcher::singleton().findSchema({full, overload == "default" ? std::string() : overload});
-  if (!handle) return unknown;
-  return *handle;
+  if (handle) return *handle;
+  const std::string library = library_of(target);
+  if (library.empty()) return unknown;
+  return unsupported("operator ", target, " belongs to the library \"", library,
+                     "\", which this process has not loaded: a Python script must import it before it uses the model");
+}
+
+std::string library_of(const std::string& target) {
+  if (!target.starts_with(kPrefix)) return {};
+  const std::size_t dot = target.find('.', kPrefix.size());
+  std::string library = target.substr(kPrefix.size(), dot - kPrefix.size());
+  return library == "aten" || library == "prims" || library == "prim" ? std::string() : library;
 }
 
 Result<Effects> effects_of(const ir::Node& node) {

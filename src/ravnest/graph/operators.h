@@ -15,6 +15,10 @@ namespace ravnest::graph {
 // torch has no such operator.
 Result<c10::OperatorHandle> find_operator(const std::string& target);
 
+// The library that brings the operator, where it is not torch's own: "transformers" of
+// torch.ops.transformers.x.default.
+std::string library_of(const std::string& target);
+
 // True for the targets that compute on sizes ("_operator.mul", "torch.sym_max"): numbers, not tensors.
 bool is_size_operator(const std::string& target);
 

@@ -65,7 +65,7 @@ class Slicer {
         return text("cut ", cut, ": positions must ascend and lie between 1 and ", model_.train.nodes.size() - 1);
       previous = cut;
       if (!train_.refusals[cut].empty())
-        return text("cut before \"", model_.train.nodes[cut].name, "\": it lies ", train_.refusals[cut]);
+        return text(cut_text(model_.train.nodes[cut].name), "it lies ", train_.refusals[cut]);
     }
     std::vector<int> unused;
     return place_eval_cuts(cuts, unused);
@@ -130,8 +130,8 @@ class Slicer {
       }
       const int chosen = best_eval_position(low, high, cuts[k - 1]);
       if (chosen < 0)
-        return text("cut before \"", model_.train.nodes[cuts[k - 1]].name,
-                    "\": the eval graph has no place where the same weights are on either side");
+        return text(cut_text(model_.train.nodes[cuts[k - 1]].name),
+                    "the eval graph has no place where the same weights are on either side");
       eval_cuts.push_back(chosen);
       previous = chosen;
     }
@@ -255,6 +255,8 @@ class Slicer {
 };
 
 }  // namespace
+
+std::string cut_text(const std::string& node) { return text("cut before \"", node, "\": "); }
 
 Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const ir::SymbolValues& symbols) {
   return possible_cuts(model, evaluate_shapes(model.train, symbol_values(model.train, symbols)));

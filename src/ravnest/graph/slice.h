@@ -17,9 +17,12 @@
 
 namespace ravnest::graph {
 
+// What a refusal begins with: 'cut before "relu_3": '.
+std::string cut_text(const std::string& node);
+
 struct Cut {
   int position = 0;        // before this node of the training graph
-  std::string refusal;     // why it is not allowed; empty where it is
+  std::string refusal;     // why it is not allowed, cut_text first; empty where it is
   int tensors = 0;         // how many cross it
   std::int64_t bytes = 0;  // of those, at the given sizes
 };

@@ -1,10 +1,32 @@
 #include "ravnest/plan/clusterize.h"
 
+#include <set>
+
+#include "ravnest/graph/input_check.h"
+#include "ravnest/graph/operators.h"
 #include "ravnest/graph/slice.h"
 #include "ravnest/plan/files/write.h"
 #include "ravnest/plan/sane.h"
 
 namespace ravnest::plan {
+namespace {
+
+// What whoever trains the model has to know of it, and would otherwise hear from a node that fails.
+std::vector<std::string> notes_on(const ir::Model& model) {
+  std::vector<std::string> notes;
+  for (const std::string& limit : graph::input_limits(model.train))
+    notes.push_back(text(limit, ": the captured model takes no others"));
+  std::set<std::string> libraries;
+  for (const ir::Node& node : model.train.nodes) {
+    const std::string library = graph::library_of(node.target);
+    if (!library.empty() && libraries.insert(library).second)
+      notes.push_back(text("the model uses operators of \"", library, "\" (", node.target,
+                           "): every node's script must ", "import what brings them before it makes its Node"));
+  }
+  return notes;
+}
+
+}  // namespace
 
 Result<Plan> clusterize(const ir::Model& model, const graph::Profile& profile, const ClusterizeOptions& options) {
   const std::filesystem::path file =
@@ -16,8 +38,9 @@ Result<Plan> clusterize(const ir::Model& model, const graph::Profile& profile, c
   if (!costs.ok()) return costs.status();
   FormOptions form = options.form;
   if (options.form.progress) form.progress = [&](double share) { return options.form.progress(share / 2); };
-  const Result<Formation> formation = form_clusters(*costs, *pool, form);
+  Result<Formation> formation = form_clusters(*costs, *pool, form);
   if (!formation.ok()) return formation.status();
+  for (std::string& note : notes_on(model)) formation->notes.push_back(std::move(note));
   Plan plan = complete_plan(*costs, *pool, *formation, options.form);
   if (Status status = check_figures(plan); !status.ok()) return status;
   if (!options.write) return plan;

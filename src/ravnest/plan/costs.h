@@ -18,6 +18,7 @@ struct OperatorCost {
   std::int64_t again_bytes = 0;    // held for operators before it and, if a stage begins here, by that stage too
   std::int64_t working_bytes = 0;  // needed for a moment, while it runs
   bool cut_allowed = false;        // whether a stage may begin with it
+  std::string refusal;             // why it may not, for people
 };
 
 // A parameter, buffer or constant. Tied weights are one, under their first name.

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "ravnest/graph/flow.h"
+#include "ravnest/graph/slice.h"
 #include "ravnest/graph/storages.h"
 #include "ravnest/plan/clusterize.h"
 
@@ -47,8 +48,10 @@ class Costs {
       made.work = flops + kFlopsPerByte * bytes + kFlopsPerCall;
     }
     for (const graph::CutProfile& cut : profile_.cuts) {
-      costs_.operators[cut.position].cut_allowed = cut.refusal.empty();
-      costs_.operators[cut.position].again_bytes = cut.saved_again_bytes;
+      OperatorCost& behind = costs_.operators[cut.position];
+      behind.cut_allowed = cut.refusal.empty();
+      behind.refusal = cut.refusal.substr(std::min(cut.refusal.size(), graph::cut_text(behind.name).size()));
+      behind.again_bytes = cut.saved_again_bytes;
     }
   }
 

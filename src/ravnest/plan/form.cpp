@@ -6,6 +6,7 @@
 #include "ravnest/base/units.h"
 #include "ravnest/plan/exhaustive.h"
 #include "ravnest/plan/genetic.h"
+#include "ravnest/plan/obstacles.h"
 #include "ravnest/plan/sane.h"
 
 namespace ravnest::plan {
@@ -111,7 +112,8 @@ class Former {
     if (balance_ == Balance::kTime) note_brake(groups, made);
     for (const int node : made.unused) {
       made.notes.push_back(text(describe(pool_, node), " is not used: the model can be cut into at most ",
-                                scorer_.most_stages(), " stages"));
+                                scorer_.most_stages(), scorer_.most_stages() == 1 ? " stage" : " stages", " (",
+                                what_limits_cuts(costs_), ")"));
     }
     return made;
   }
@@ -170,7 +172,7 @@ class Former {
   Status too_few_stages(int smallest) const {
     return invalid("the model can be cut into at most ", scorer_.most_stages(),
                    scorer_.most_stages() == 1 ? " stage" : " stages", ", but a cluster must have at least ", smallest,
-                   " nodes; a smaller min_cluster_size would help");
+                   " nodes; a smaller min_cluster_size would help. What stands in the way: ", what_limits_cuts(costs_));
   }
 
   Status does_not_fit() {
