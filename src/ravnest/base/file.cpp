@@ -1,6 +1,7 @@
 #include "ravnest/base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,6 +42,37 @@ int open_retrying(const fs::path& path, int flags, mode_t mode = 0) {
   return descriptor;
 }
 
+// Non-blocking, so that a named pipe is refused instead of waited for.
+Result<Descriptor> open_regular(const fs::path& path, std::string_view action, struct stat& info) {
+  Descriptor file(open_retrying(path, O_RDONLY | O_NONBLOCK));
+  if (file.number() < 0) return system_failure("open", path, errno);
+  if (::fstat(file.number(), &info) != 0) return system_failure("examine", path, errno);
+  if (S_ISDIR(info.st_mode)) return system_failure(action, path, EISDIR);
+  if (!S_ISREG(info.st_mode)) return invalid("cannot ", action, " ", path.string(), ": not a regular file");
+  return file;
+}
+
+constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz012345";
+constexpr std::size_t kSuffixLetters = 8;
+constexpr std::string_view kEnd = ".tmp";
+
+// The lock lasts as long as the descriptor, and its file is no one's to remove meanwhile. False where someone who
+// takes it for a leftover was faster: between the two calls it looked like one. Where there are no locks nobody
+// removes.
+bool is_locked_in_time(int descriptor) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+  struct stat info {};
+  return ::fstat(descriptor, &info) != 0 || info.st_nlink > 0;
+}
+
+bool is_temporary_of(const std::string& file, const std::string& name) {
+  const std::string begin = "." + file + ".";
+  if (name.size() != begin.size() + kSuffixLetters + kEnd.size() || !name.starts_with(begin) || !name.ends_with(kEnd))
+    return false;
+  const std::string_view suffix = std::string_view(name).substr(begin.size(), kSuffixLetters);
+  return suffix.find_first_not_of(kLetters) == std::string_view::npos;
+}
+
 }  // namespace
 
 Status system_failure(std::string_view action, const fs::path& path, int error) {
@@ -50,23 +82,19 @@ Status system_failure(std::string_view action, const fs::path& path, int error) 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
 fs::path temporary_beside(const fs::path& path) {
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz012345";
   std::random_device random;
-  std::string suffix(8, '\0');
+  std::string suffix(kSuffixLetters, '\0');
   std::generate(suffix.begin(), suffix.end(), [&] { return kLetters[random() % kLetters.size()]; });
-  return folder_of(path) / text(".", path.filename().string(), ".", suffix, ".tmp");
+  return folder_of(path) / text(".", path.filename().string(), ".", suffix, kEnd);
 }
 
 Result<MappedFile> MappedFile::open(const fs::path& path) {
-  // Non-blocking, so that a named pipe is refused below instead of waited for.
-  const Descriptor file(open_retrying(path, O_RDONLY | O_NONBLOCK));
-  if (file.number() < 0) return system_failure("open", path, errno);
   struct stat info {};
-  if (::fstat(file.number(), &info) != 0) return system_failure("examine", path, errno);
-  if (!S_ISREG(info.st_mode)) return invalid("cannot map ", path.string(), ": not a regular file");
+  const auto file = open_regular(path, "map", info);
+  if (!file.ok()) return file.status();
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) return MappedFile(nullptr, 0);
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->number(), 0);
   if (data == MAP_FAILED) return system_failure("map", path, errno);
   return MappedFile(static_cast<const std::byte*>(data), size);
 }
@@ -86,12 +114,13 @@ MappedFile::~MappedFile() {
 }
 
 Result<std::string> read_file(const fs::path& path) {
-  const Descriptor file(open_retrying(path, O_RDONLY));
-  if (file.number() < 0) return system_failure("open", path, errno);
+  struct stat info {};
+  const auto file = open_regular(path, "read", info);
+  if (!file.ok()) return file.status();
   std::string content;
   std::array<char, 1 << 16> block;
   while (true) {
-    const ssize_t count = ::read(file.number(), block.data(), block.size());
+    const ssize_t count = ::read(file->number(), block.data(), block.size());
     if (count == 0) return content;
     if (count > 0) {
       content.append(block.data(), static_cast<std::size_t>(count));
@@ -101,13 +130,30 @@ Result<std::string> read_file(const fs::path& path) {
   }
 }
 
+void remove_unfinished(const fs::path& path) {
+  const std::string own = path.filename().string();
+  std::error_code error;
+  for (fs::directory_iterator at(folder_of(path), error), end; !error && at != end; at.increment(error)) {
+    if (!is_temporary_of(own, at->path().filename().string())) continue;
+    const Descriptor left(open_retrying(at->path(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW));
+    if (left.is_open() && ::flock(left.number(), LOCK_EX | LOCK_NB) == 0) ::unlink(at->path().c_str());
+  }
+}
+
 Result<AtomicFile> AtomicFile::create(const fs::path& path, unsigned mode) {
+  remove_unfinished(path);
+  return create_beside(path, mode);
+}
+
+Result<AtomicFile> AtomicFile::create_beside(const fs::path& path, unsigned mode) {
   if (!path.has_filename()) return invalid("cannot create ", path.string(), ": it names no file");
   while (true) {
     fs::path temporary = temporary_beside(path);
     const int descriptor = open_retrying(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
-    if (descriptor >= 0) return AtomicFile(path, std::move(temporary), descriptor);
-    if (errno != EEXIST) return system_failure("create", path, errno);
+    if (descriptor < 0 && errno == EEXIST) continue;
+    if (descriptor < 0) return system_failure("create", path, errno);
+    if (is_locked_in_time(descriptor)) return AtomicFile(path, std::move(temporary), descriptor);
+    ::close(descriptor);
   }
 }
 
@@ -175,7 +221,7 @@ Status AtomicFile::commit() {
 }
 
 Status write_file_atomically(const fs::path& path, ByteSpan data, unsigned mode) {
-  auto file = AtomicFile::create(path, mode);
+  auto file = AtomicFile::create_beside(path, mode);
   if (!file.ok()) return file.status();
   if (Status status = file->append(data); !status.ok()) return status;
   return file->commit();

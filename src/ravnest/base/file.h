@@ -56,7 +56,8 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// The whole content; `as_byte_span` gives it as bytes. A directory is kInvalid.
+// A regular file's whole content; `as_byte_span` gives it as bytes. Anything else is kInvalid: a pipe is not waited
+// for.
 Result<std::string> read_file(const std::filesystem::path& path);
 
 // A file that appears whole or not at all, under its final name only at `commit`.
@@ -65,6 +66,7 @@ Result<std::string> read_file(const std::filesystem::path& path);
 // `commit` brings them to the disk and renames; a file of that name is replaced in one step, its permissions too.
 // Without a commit the destructor removes the temporary file. After any failure the object stays failed and `commit`
 // returns the first failure. Not thread-safe; two writers of one path do not disturb each other: the last commit wins.
+// A writer that is killed leaves its temporary file behind; `create` removes those of the same path.
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::filesystem::path& path, unsigned mode = kOrdinaryMode);
@@ -83,6 +85,9 @@ class AtomicFile {
   Status commit();
 
  private:
+  // For folders of many small files, each written once.
+  friend Status write_file_atomically(const std::filesystem::path& path, ByteSpan data, unsigned mode);
+  static Result<AtomicFile> create_beside(const std::filesystem::path& path, unsigned mode);
   AtomicFile(std::filesystem::path path, std::filesystem::path temporary, int descriptor);
   void discard() noexcept;
   Status fail(std::string_view action, int error);
@@ -94,7 +99,11 @@ class AtomicFile {
   Status failure_;
 };
 
-// AtomicFile for content that is already there.
+// Removes the temporary files that writers of `path` have left behind who were killed: a writer that lives, here or on
+// another machine that shares the folder, holds a lock on its own. What cannot be removed stays, without a word.
+void remove_unfinished(const std::filesystem::path& path);
+
+// AtomicFile for content that is already there and small.
 Status write_file_atomically(const std::filesystem::path& path, ByteSpan data, unsigned mode = kOrdinaryMode);
 Status write_file_atomically(const std::filesystem::path& path, std::string_view data, unsigned mode = kOrdinaryMode);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,6 +104,37 @@ TEST_F(FileTest, WithoutACommitNothingIsLeftBehind) {
     EXPECT_EQ(entries(), 1);
   }
   EXPECT_EQ(entries(), 0);
+}
+
+TEST_F(FileTest, ANamedPipeIsRefusedAndNotWaitedFor) {
+  const fs::path path = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(read_file(path).status(), invalid("cannot read ", path.string(), ": not a regular file"));
+  EXPECT_EQ(MappedFile::open(path).status(), invalid("cannot map ", path.string(), ": not a regular file"));
+}
+
+TEST_F(FileTest, WhatAKilledWriterLeftIsRemovedByTheNextAndALivingOnesIsNot) {
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    auto file = AtomicFile::create(folder_ / "x");
+    if (file.ok()) static_cast<void>(file->append("half"));
+    ::raise(SIGKILL);
+  }
+  ASSERT_EQ(::waitpid(writer, nullptr, 0), writer);
+  ASSERT_EQ(entries(), 1);
+  // Others' names are not ours, however alike.
+  for (const char* name : {".x.short.tmp", ".y.abcdefgh.tmp", ".x.ABCDEFGH.tmp", "x.abcdefgh.tmp", ".x.y.abcdefgh.tmp"})
+    ASSERT_EQ(write_file_atomically(folder_ / name, "theirs"), Status());
+  auto living = AtomicFile::create(folder_ / "x");
+  ASSERT_TRUE(living.ok()) << living.status();
+  EXPECT_EQ(entries(), 6);
+  ASSERT_EQ(living->append("whole"), Status());
+  ASSERT_EQ(write_file_atomically(folder_ / "x", "another's"), Status());
+  remove_unfinished(folder_ / "x");
+  EXPECT_EQ(entries(), 7);
+  ASSERT_EQ(living->commit(), Status());
+  EXPECT_EQ(read_file(folder_ / "x").value(), "whole");
+  EXPECT_EQ(entries(), 6);
 }
 
 TEST_F(FileTest, SecondCommitAndAppendAfterItAreInvalid) {

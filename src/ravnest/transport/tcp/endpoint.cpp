@@ -1,17 +1,26 @@
 #include "ravnest/transport/tcp/endpoint.h"
 
+#include <sys/eventfd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <random>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include "ravnest/base/descriptor.h"
 #include "ravnest/transport/switchboard.h"
 #include "ravnest/transport/tcp/loop.h"
 
 namespace ravnest::transport::tcp {
 namespace {
+
+// What an endpoint takes for itself, and the rest of a node now and then: files, a signal's, name lookups.
+constexpr std::size_t kOwnDescriptors = 12;
 
 SwitchboardOptions board_options(const Options& options) {
   SwitchboardOptions board{.name = options.name, .peers = {}, .session = options.session, .new_session_id = {}};
@@ -92,6 +101,21 @@ Result<std::optional<TlsContext>> tls_of(const Options& options) {
   return std::optional(std::move(tls).value());
 }
 
+// An endpoint that runs out of descriptors would go on in silence, without the connections that never come about.
+Status check_descriptors(const Options& options) {
+  const std::size_t needed = kOwnDescriptors + options.peers.size();
+  std::vector<Descriptor> reserved;
+  while (reserved.size() < needed) {
+    reserved.emplace_back(::eventfd(0, EFD_CLOEXEC));
+    if (reserved.back().is_open()) continue;
+    const std::string reason = std::generic_category().message(errno);
+    reserved.clear();
+    return unavailable(options.name, " needs ", needed, " more open files: ", reason,
+                       ". Raise the limit, as by `ulimit -n 1024`");
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_loopback(const std::string& host) {
@@ -112,6 +136,7 @@ Result<std::unique_ptr<Endpoint>> open(Options options) {
   }
   auto tls = tls_of(options);
   if (!tls.ok()) return tls.status();
+  if (Status enough = check_descriptors(options); !enough.ok()) return enough;
   auto listener = Listener::open(options.listen.host, options.listen.port);
   if (!listener.ok()) {
     return listener.status().with_context(text(options.name, " cannot listen on ", options.listen));
