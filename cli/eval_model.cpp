@@ -47,7 +47,7 @@ Result<EvalResult> eval_model(const EvalRequest& request) {
   const auto engine = load(request, c10::Device(config->device));
   if (!engine.ok()) return engine.status();
   auto samples = data::load_dataset(config->validation->options);
-  if (!samples.ok()) return samples.status();
+  if (!samples.ok()) return config->validation->lines.at(samples.status());
   const std::int64_t size = samples->size();
   const train::BatchedData data{std::move(*samples), data::Batches(size, config->batch_size, false, config->seed)};
   const auto result = train::evaluate(*engine, data, config->loss, {});

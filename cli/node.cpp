@@ -1,6 +1,4 @@
 // `ravnest node`: one node of a plan, trained without Python.
-#include <poll.h>
-
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -16,28 +14,29 @@ namespace {
 // What shells say of a command that Ctrl-C has ended.
 constexpr int kInterrupted = 130;
 
-bool is_readable(int descriptor) {
-  pollfd waiting = {descriptor, POLLIN, 0};
-  return ::poll(&waiting, 1, 0) == 1;
-}
-
 void run(NodeRequest request) {
-  const StopSignals signals;
+  StopSignals signals;
   bool interrupted = false;
   request.software = release();
   request.threads_are_set = std::getenv("OMP_NUM_THREADS") != nullptr;
   request.poll = [&]() -> Status {
-    if (!is_readable(signals.descriptor())) return {};
+    if (!signals.came()) return {};
     signals.take();
     interrupted = true;
     return cancelled(request.name, " was interrupted");
   };
+  request.background = std::make_shared<Background>();
   const Status ended = run_node(request);
-  if (interrupted) {
-    std::cerr << "ravnest: " << ended.message() << std::endl;
+  signals.block_until_exit();
+  // Where all nodes are interrupted at once this one may have heard of another's interruption before its own.
+  if (interrupted || signals.came()) {
+    std::cerr << "ravnest: " << (ended.ok() ? request.name + " was interrupted when its run was over" : ended.message())
+              << std::endl;
     throw CLI::RuntimeError(kInterrupted);
   }
-  require(ended);
+  if (ended.ok()) return;
+  std::cerr << "ravnest: " << ended.message() << std::endl;  // before the others have been told, which may take seconds
+  throw CLI::RuntimeError(1);
 }
 
 }  // namespace

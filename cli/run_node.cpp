@@ -52,6 +52,7 @@ Status run_node(const NodeRequest& request) {
   options.node_data = request.node_data;
   options.trained = request.trained;
   options.software = request.software;
+  options.background = request.background;
   options.device = c10::Device(config->device);
   const Logger log(request.name, Level::kInfo);
   options.log = log;

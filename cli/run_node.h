@@ -3,8 +3,10 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 
+#include "ravnest/base/background.h"
 #include "ravnest/base/status.h"
 
 namespace ravnest::cli {
@@ -15,8 +17,9 @@ struct NodeRequest {
   std::filesystem::path node_data = "node_data";
   std::filesystem::path trained = "trained";
   std::string software;
-  bool threads_are_set = false;  // by the environment: torch is left alone
-  std::function<Status()> poll;  // asked every few milliseconds; its failure ends the run on all nodes
+  bool threads_are_set = false;            // by the environment: torch is left alone
+  std::shared_ptr<Background> background;  // of train::NodeOptions
+  std::function<Status()> poll;            // asked every few milliseconds; its failure ends the run on all nodes
 };
 
 // Until the run is over. Progress, messages and the summary go to standard error.

@@ -1,6 +1,7 @@
 // Ctrl-C for commands that wait on the network.
 #pragma once
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -9,8 +10,9 @@
 
 namespace ravnest::cli {
 
-// Ctrl-C and the like as a descriptor that waiting calls watch, for as long as the object lives. To be made before any
-// thread, since threads inherit what is blocked. A signal that no one took acts when the object goes.
+// Ctrl-C, SIGTERM and, unless it is ignored as under nohup, SIGHUP as a descriptor that waiting calls watch, for as
+// long as the object lives. To be made before any thread, since threads inherit what is blocked. A signal that no one
+// took acts when the object goes.
 class StopSignals {
  public:
   StopSignals() {
@@ -18,6 +20,8 @@ class StopSignals {
     ::sigemptyset(&signals);
     ::sigaddset(&signals, SIGINT);
     ::sigaddset(&signals, SIGTERM);
+    struct sigaction hangup {};
+    if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) ::sigaddset(&signals, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
     descriptor_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   }
@@ -25,17 +29,24 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
   ~StopSignals() {
     ::close(descriptor_);
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    if (!until_exit_) ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
 
   int descriptor() const { return descriptor_; }
+  bool came() const {
+    pollfd waiting = {descriptor_, POLLIN, 0};
+    return ::poll(&waiting, 1, 0) == 1;
+  }
   void take() const {
     signalfd_siginfo taken;
     while (::read(descriptor_, &taken, sizeof taken) > 0) {
     }
   }
+  // For a command that has done its work and is about to end: whatever comes from now on comes too late to end it.
+  void block_until_exit() { until_exit_ = true; }
 
  private:
+  bool until_exit_ = false;
   sigset_t before_{};
   int descriptor_ = -1;
 };

@@ -32,6 +32,12 @@ Status poll_signals() {
   return {};
 }
 
+// Where others are told of failures while this process says what is wrong; it does not end before they are told.
+const std::shared_ptr<Background>& background() {
+  static const auto own = std::make_shared<Background>();
+  return own;
+}
+
 struct PyNode {
   std::unique_ptr<metrics::Progress> progress;
   std::shared_ptr<train::Steering> steering = std::make_shared<train::Steering>();
@@ -59,6 +65,7 @@ std::unique_ptr<PyNode> open_node(const std::string& name, const std::string& no
   options.device = c10::Device(device);
   options.insecure = insecure;
   options.own_stage = own_stage;
+  options.background = background();
   options.log = Logger(name, Level::kInfo);
   auto own = std::make_unique<PyNode>();
   const py::gil_scoped_release release;
@@ -186,12 +193,17 @@ ir::Signature signature(const PyNode& own, bool train) {
 }  // namespace
 
 void bind_node(py::module_& module) {
+  py::module_::import("atexit").attr("register")(py::cpp_function([] {
+    const py::gil_scoped_release release;
+    background()->finish();
+  }));
   module.def("withdraw",
              [](const std::string& node_data, const std::string& name, bool insecure, const std::string& reason) {
                train::NodeOptions options;
                options.name = name;
                options.node_data = node_data;
                options.insecure = insecure;
+               options.background = background();
                const py::gil_scoped_release release;
                (void)train::Node::withdraw(options, reason);  // who can't be told will see that it is not there
              });

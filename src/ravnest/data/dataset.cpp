@@ -60,8 +60,8 @@ Result<at::Tensor> reshaped(const at::Tensor& inputs, const std::vector<std::int
     wanted *= size;
   }
   if (wanted != there)
-    return invalid("inputs of shape ", shown(inputs.sizes().slice(1).vec()), " do not fit into shape ", shown(shape),
-                   ": a sample has ", there, " numbers");
+    return invalid("shape ", shown(shape), " does not fit the inputs: a sample has ", there, " numbers, in the shape ",
+                   shown(inputs.sizes().slice(1).vec()));
   std::vector<std::int64_t> sizes = {inputs.size(0)};
   sizes.insert(sizes.end(), shape.begin(), shape.end());
   return inputs.reshape(sizes);
@@ -70,13 +70,14 @@ Result<at::Tensor> reshaped(const at::Tensor& inputs, const std::vector<std::int
 Result<at::Tensor> scaled(at::Tensor inputs, const DataOptions& options) {
   if (!options.inputs_dtype.empty()) {
     const std::optional<at::ScalarType> dtype = dtype_named(options.inputs_dtype);
-    if (!dtype) return invalid("there is no dtype \"", options.inputs_dtype, "\"; float32 and int64 are some");
+    if (!dtype)
+      return invalid("inputs_dtype: there is no dtype \"", options.inputs_dtype, "\"; float32 and int64 are some");
     inputs = inputs.to(*dtype);
   }
   if (options.scale == 1) return inputs;
   if (!inputs.is_floating_point() && !inputs.is_complex()) {
     if (!options.inputs_dtype.empty())
-      return invalid("inputs of dtype ", options.inputs_dtype, " cannot be scaled by ", options.scale,
+      return invalid("scale: inputs of dtype ", options.inputs_dtype, " cannot be scaled by ", options.scale,
                      "; ask for float32");
     inputs = inputs.to(at::kFloat);
   }
@@ -93,7 +94,7 @@ Result<at::Tensor> classes(at::Tensor targets, std::int64_t one_hot) {
   const at::Tensor outside = targets.lt(0).logical_or(targets.ge(one_hot)).flatten().nonzero();
   if (outside.size(0) > 0) {
     const std::int64_t at = outside[0].item<std::int64_t>();
-    return invalid("target ", targets.flatten()[at].item<std::int64_t>(), " of sample ",
+    return invalid("one_hot: target ", targets.flatten()[at].item<std::int64_t>(), " of sample ",
                    at / (targets.numel() / targets.size(0)), " is not one of ", one_hot, " classes, 0 to ",
                    one_hot - 1);
   }

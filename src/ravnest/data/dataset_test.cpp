@@ -84,9 +84,9 @@ TEST_F(DatasetTest, WhatDoesNotFitSaysBothNumbers) {
   expect_failure(load_dataset(wanted), Code::kInvalid, "rows [2, 2]");
   wanted = options();
   wanted.shape = {1, 8, 8};
-  expect_failure(load_dataset(wanted), Code::kInvalid, "shape [6] do not fit into shape [1, 8, 8]: a sample has 6");
+  expect_failure(load_dataset(wanted), Code::kInvalid, "shape [1, 8, 8] does not fit the inputs: a sample has 6");
   wanted.shape = {std::int64_t{1} << 40, std::int64_t{1} << 40};
-  expect_failure(load_dataset(wanted), Code::kInvalid, "do not fit");
+  expect_failure(load_dataset(wanted), Code::kInvalid, "does not fit");
   wanted = options();
   wanted.one_hot = 2;
   expect_failure(load_dataset(wanted), Code::kInvalid, "target 2 of sample 2 is not one of 2 classes, 0 to 1");

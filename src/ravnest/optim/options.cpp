@@ -56,14 +56,6 @@ bool within(const Range& range, const Option& option) {
   return true;
 }
 
-std::string shown(const Range& range) {
-  const bool bounded = range.most != std::numeric_limits<double>::infinity();
-  if (range.least == -std::numeric_limits<double>::infinity())
-    return bounded ? text("at most ", range.most) : "a number";
-  if (!bounded) return text("at least ", range.least);
-  return text("from ", range.least, range.below ? " to below " : " to ", range.most);
-}
-
 Result<Option> checked(std::string_view owner, const OptionSpec& spec, const Option& given) {
   const Option value = as_kind_of(spec.value, given);
   if (value.index() != spec.value.index())
@@ -72,7 +64,7 @@ Result<Option> checked(std::string_view owner, const OptionSpec& spec, const Opt
   if (wanted != nullptr && !wanted->empty() && std::get<std::vector<double>>(value).size() != wanted->size())
     return invalid(owner, ": ", spec.name, " has to be ", wanted->size(), " numbers, not ", shown(given));
   if (!within(spec.range, value))
-    return invalid(owner, ": ", spec.name, " has to be ", shown(spec.range), ", not ", shown(given));
+    return invalid(owner, ": ", spec.name, " has to be ", words(spec.range), ", not ", shown(given));
   return value;
 }
 
@@ -83,6 +75,14 @@ const Option& at(const Options& options, std::string_view name) {
 }
 
 }  // namespace
+
+std::string words(const Range& range) {
+  const bool bounded = range.most != std::numeric_limits<double>::infinity();
+  if (range.least == -std::numeric_limits<double>::infinity())
+    return bounded ? text("at most ", range.most) : "a number";
+  if (!bounded) return text("at least ", range.least);
+  return text("from ", range.least, range.below ? " to below " : " to ", range.most);
+}
 
 std::string listed(std::span<const std::string_view> names) {
   std::string line;

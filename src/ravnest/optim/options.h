@@ -42,6 +42,9 @@ struct OptionSpec {
   Need need = Need::kOptional;
 };
 
+// The range as people write it: "at least 0", "from 0 to below 1"; "a number" where every one is allowed.
+std::string words(const Range& range);
+
 // All options of `owner`: those given, checked, and the others' values. kInvalid, saying what exists, for a name that
 // is not there, a value of another kind or out of its range, and a list of another length than a value that is not
 // empty.

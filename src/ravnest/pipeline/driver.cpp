@@ -44,6 +44,7 @@ Result<std::string> Driver::run_call(std::string word, bool trains) {
   call_.begin(word);
   opened_ = false;
   task_.reset();
+  did_task_ = false;
   trains_ = trains || (goes_on_ && trains_);
   goes_on_ = false;
   last_round_ = false;
@@ -57,9 +58,12 @@ Result<std::string> Driver::run_call(std::string word, bool trains) {
     take_requests();
     look_at_rounds();
     if (Status flushed = outbox_.flush(); !flushed.ok()) fail_here(flushed);
-    if (ending_.begun()) return end_alike();
+    if (ending_.begun()) {
+      do_task_alone();
+      return end_alike();
+    }
     if (const auto work = stage_.next()) {
-      perform(*work);
+      static_cast<void>(perform(*work));
       publish();
       continue;
     }
@@ -203,7 +207,8 @@ void Driver::take_report(wire::Report report) {
   if (options_.on_report) options_.on_report(std::move(report));
 }
 
-void Driver::perform(const Work& work) {
+// Whether the work is done; otherwise the run fails.
+bool Driver::perform(const Work& work) {
   const TimePoint start = clock_.now();
   if (!began_) began_ = start;
   if (work.kind == WorkKind::kForward && stage_.is_root() && options_.averaging != nullptr) tell_of_rounds(work.head);
@@ -214,13 +219,17 @@ void Driver::perform(const Work& work) {
       return internal(error.what());
     }
   }();
-  if (!outgoing.ok()) return fail_here(outgoing.status());
+  if (!outgoing.ok()) {
+    fail_here(outgoing.status());
+    return false;
+  }
   stage_.done(work);
   for (Outgoing& each : *outgoing) {
     if (each.stage == options_.stage.index) {  // a cluster of one stage reports to itself
       take_report(std::get<wire::Report>(std::move(each.message)));
     } else if (Status sent = outbox_.send(each.stage, std::move(each.message)); !sent.ok()) {
-      return fail_here(sent);
+      fail_here(sent);
+      return false;
     }
   }
   const double taken = seconds_between(start, clock_.now());
@@ -232,6 +241,7 @@ void Driver::perform(const Work& work) {
     case WorkKind::kAverage:
     case WorkKind::kAdopt: own_.update_s += taken; break;
   }
+  return true;
 }
 
 Result<std::vector<Outgoing>> Driver::compute(const Work& work) {

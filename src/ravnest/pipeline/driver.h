@@ -3,7 +3,7 @@
 // The thread that calls `run` is the stage's compute thread: it alone uses the worker, and waits for the network only
 // when there is nothing to compute. All other functions are safe from any thread. Whatever happens to the run happens
 // to all its stages: a lost peer, a worker's failure or a message that does not fit ends every `run` with the same
-// sentence.
+// sentence. What is left to do when all passes are done every stage does all the same, as soon as it knows of it.
 #pragma once
 
 #include <condition_variable>
@@ -107,7 +107,7 @@ class Driver {
   void handle(transport::Event event);
   void handle(int from, const transport::PeerChange& change);
   Status handle(int from, wire::Message message);
-  void perform(const Work& work);
+  bool perform(const Work& work);
   Result<std::vector<Outgoing>> compute(const Work& work);
   Result<std::vector<Outgoing>> give(const Work& work);
   void tell_of_rounds(const wire::PassHead& head);
@@ -121,6 +121,7 @@ class Driver {
   Status lead_call();
   Status follow_call();
   Status account_for(const std::string& task);
+  void do_task_alone();
   void judge_leavers();
   void publish();
   std::vector<std::string> missing() const;
@@ -148,6 +149,7 @@ class Driver {
   std::uint64_t calls_over_ = 0;
   bool opened_ = false;              // root: this call, and its words were looked at
   std::optional<std::string> task_;  // root: to be done after the passes; others: the root's
+  bool did_task_ = false;            // whatever came of it
   std::uint64_t passes_before_ = 0;  // this call
   bool trains_ = false;              // root: in this call
   bool finished_ = false;            // root: as the other clusters know it

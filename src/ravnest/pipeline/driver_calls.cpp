@@ -65,6 +65,7 @@ bool Driver::rounds_are_over() {
 }
 
 Status Driver::account_for(const std::string& task) {
+  did_task_ = true;
   std::string account;
   if (options_.on_over) {
     auto given = options_.on_over(task);
@@ -74,6 +75,21 @@ Status Driver::account_for(const std::string& task) {
   call_.give_account(account);
   if (stage_.is_root()) return {};
   return outbox_.send(0, wire::Control{std::string(Call::kAccount), std::move(account)});
+}
+
+// The run fails, but its passes are done, and this stage knows: what they came to is not lost with the others.
+void Driver::do_task_alone() {
+  if (!task_ || did_task_ || !options_.on_over) return;
+  if (stage_.is_root() && !(stage_.idle() && reports_ >= stage_.passes_begun() && rounds_are_over())) return;
+  try {
+    for (auto work = stage_.next(); work; work = stage_.next()) {  // an update may be left
+      if (!perform(*work)) return;
+    }
+    publish();
+    static_cast<void>(options_.on_over(*task_));
+  } catch (const std::exception& error) {
+    options_.log.error("what was left to do when training was over has failed: ", error.what());
+  }
 }
 
 std::vector<std::string> Driver::missing() const {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -61,6 +63,20 @@ TEST(Driver, AFailureInAnyStageEndsAllWithItsSentence) {
       EXPECT_EQ(cluster.offer({}).message(), expected);
       EXPECT_EQ(cluster.drain().message(), expected);
     }
+  }
+}
+
+TEST(Driver, WhenAllPassesAreDoneEveryStageDoesTheRestWhateverBecomesOfTheOthers) {
+  for (int broken = 0; broken < 3; ++broken) {
+    std::array<std::atomic<int>, 3> done = {};
+    StubCluster cluster(3, {.on_over = [&](int stage) -> Status {
+                          ++done[static_cast<std::size_t>(stage)];
+                          return stage == broken ? unavailable("the disk is full") : Status();
+                        }});
+    for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(cluster.offer({.batch = i}).ok());
+    const std::string expected = text("node_", broken, " (stage ", broken, ") failed: the disk is full");
+    for (const Status& ended : cluster.finish()) EXPECT_EQ(ended.message(), expected);
+    for (const auto& each : done) EXPECT_EQ(each, 1);
   }
 }
 

@@ -196,6 +196,7 @@ struct StubClusterOptions {
   std::vector<std::pair<int, int>> ties = {};  // keeper, user
   Rounds rounds = {};
   std::vector<Averaging*> averaging = {};  // by stage; empty: there are no other clusters
+  std::function<Status(int stage)> on_over = {};
 };
 
 // A chain in which the first stage also sends straight to the last.
@@ -212,6 +213,12 @@ class StubCluster {
       node.endpoint = network_.open(names[static_cast<std::size_t>(i)], peers, options.session);
       DriverOptions driving{.stage = stage_options(i, options), .nodes = names, .log = Logger("test", Level::kOff)};
       if (!options.averaging.empty()) driving.averaging = options.averaging[static_cast<std::size_t>(i)];
+      if (options.on_over) {
+        driving.on_over = [i, own = options.on_over](const std::string&) -> Result<std::string> {
+          if (Status done = own(i); !done.ok()) return done;
+          return std::string();
+        };
+      }
       if (i == 0) driving.on_report = [this](const wire::Report& report) { reports_.push_back(report.pass); };
       node.worker = std::make_unique<StubWorker>(driving.stage, options.tensor_bytes,
                                                  options.schedule != Schedule::kAsync, driving.averaging);

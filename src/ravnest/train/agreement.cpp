@@ -4,6 +4,8 @@
 
 #include "ravnest/base/json.h"
 #include "ravnest/base/json_field.h"
+#include "ravnest/base/printable.h"
+#include "ravnest/base/text.h"
 
 namespace ravnest::train {
 namespace {
@@ -20,6 +22,8 @@ auto decoded(std::string_view written, const char* what, const Read& read) -> Re
     return error.status;
   }
 }
+
+std::string one_line(std::string_view reason) { return printable(printable_reason(reason)); }
 
 }  // namespace
 
@@ -63,15 +67,41 @@ Result<Task> decode_task(std::string_view written) {
   });
 }
 
+std::string encode(const Account& account) {
+  return json{{"summary", metrics::encode(account.summary)}, {"unsaved", one_line(account.unsaved)}}.dump();
+}
+
+Result<Account> decode_account(std::string_view written) {
+  return decoded(written, "a node's account", [](const Field& field) {
+    auto summary = metrics::decode_node_summary(field["summary"].string(), "a node's account");
+    if (!summary.ok()) throw DecodeError{summary.status()};
+    return Account{std::move(*summary), one_line(field["unsaved"].string())};
+  });
+}
+
+std::string sentence_of_unsaved(const std::vector<Account>& accounts, const std::vector<std::string>& nodes) {
+  std::vector<std::string> failed;
+  std::vector<std::string> saved;
+  for (std::size_t stage = 0; stage < accounts.size(); ++stage) {
+    if (accounts[stage].unsaved.empty()) {
+      saved.push_back(nodes[stage]);
+    } else {
+      failed.push_back(text(nodes[stage], " (stage ", stage, ") failed: ", accounts[stage].unsaved));
+    }
+  }
+  if (failed.empty()) return {};
+  return text(join(failed, "; "), saved.empty() ? "" : text("; saved are the stages of ", join(saved)));
+}
+
 std::string encode(const Closing& closing) {
-  json written{{"more", closing.more}, {"accuracy", nullptr}};
+  json written{{"more", closing.more}, {"accuracy", nullptr}, {"unsaved", closing.unsaved}};
   if (closing.accuracy) written["accuracy"] = number_to_json(*closing.accuracy);
   return written.dump();
 }
 
 Result<Closing> decode_closing(std::string_view written) {
   return decoded(written, "the root's closing words", [](const Field& field) {
-    Closing closing{std::nullopt, field["more"].boolean()};
+    Closing closing{std::nullopt, field["more"].boolean(), one_line(field["unsaved"].string())};
     if (const auto accuracy = field.optional("accuracy")) closing.accuracy = accuracy->number();
     return closing;
   });

@@ -36,10 +36,22 @@ struct Task {
 std::string encode(const Task& task);
 Result<Task> decode_task(std::string_view text);
 
+// What a node tells the root when it has done its task.
+struct Account {
+  metrics::NodeSummary summary;
+  std::string unsaved;  // why its stage could not be saved; empty where it was, or nothing was to be saved
+};
+std::string encode(const Account& account);
+Result<Account> decode_account(std::string_view text);
+
+// One sentence for all nodes where some, by stage, could not save: who, why, and who could. Empty where all could.
+std::string sentence_of_unsaved(const std::vector<Account>& accounts, const std::vector<std::string>& nodes);
+
 // What the root tells everyone at the end.
 struct Closing {
   std::optional<double> accuracy;  // in percent, of the last sweep
   bool more = false;               // the same call of the user's goes on
+  std::string unsaved = {};        // sentence_of_unsaved
 };
 std::string encode(const Closing& closing);
 Result<Closing> decode_closing(std::string_view text);

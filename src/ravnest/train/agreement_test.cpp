@@ -34,6 +34,20 @@ TEST(Agreement, WhatIsNoAgreementIsCorrupt) {
   }
 }
 
+TEST(Agreement, ANodeThatCouldNotSaveIsNamedWithItsReasonAndWithThoseThatCould) {
+  std::vector<Account> accounts(2);
+  EXPECT_EQ(sentence_of_unsaved(accounts, kNodes), "");
+  accounts[1].summary.node = "node_4";
+  accounts[1].summary.role = "leaf";
+  accounts[1].unsaved = "cannot write x:\nNo space left on device";
+  const auto read = decode_account(encode(accounts[1]));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->unsaved, "cannot write x:?No space left on device");
+  EXPECT_EQ(sentence_of_unsaved({accounts[0], *read}, kNodes),
+            "node_4 (stage 1) failed: cannot write x:?No space left on device; saved are the stages of node_0");
+  EXPECT_EQ(sentence_of_unsaved({*read, *read}, kNodes).find("saved are"), std::string::npos);
+}
+
 TEST(Agreement, IsThereWhereAllSayTheSame) {
   const Word word{"train", {{"seed", "1"}}};
   EXPECT_TRUE(check_agreement({word, word}, kNodes).ok());

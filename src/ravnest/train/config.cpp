@@ -68,7 +68,7 @@ OptimizerConfig read_optimizer(const Section& top) {
   if (!section) top.lacks("[optimizer]", "a table with the optimizer's name and its options, such as name = \"Adam\"");
   const std::optional<std::string> name = section->word("name");
   if (!name) section->lacks("name", "an optimizer of torch.optim, such as \"Adam\"");
-  return {*name, section->options(std::array<std::string_view, 1>{"name"})};
+  return {*name, section->options(std::array<std::string_view, 1>{"name"}), section->lines()};
 }
 
 std::optional<LrScheduleConfig> read_lr_schedule(const Section& top) {
@@ -78,7 +78,7 @@ std::optional<LrScheduleConfig> read_lr_schedule(const Section& top) {
   if (!name) section->lacks("name", "a schedule of torch.optim.lr_scheduler, such as \"StepLR\"");
   const auto every = section->word("every", std::array<std::string_view, 2>{"epoch", "update"});
   return LrScheduleConfig{*name, section->options(std::array<std::string_view, 2>{"name", "every"}),
-                          every == "update" ? Every::kUpdate : Every::kEpoch};
+                          every == "update" ? Every::kUpdate : Every::kEpoch, section->lines()};
 }
 
 std::optional<OuterConfig> read_outer(const Section& top) {
@@ -86,8 +86,8 @@ std::optional<OuterConfig> read_outer(const Section& top) {
   if (!section) return std::nullopt;
   if (!section->word("name", kOuterNames)) section->lacks("name", "\"nesterov\"");
   OuterConfig config;
-  set(config.momentum, section->number("momentum"));
-  set(config.rate, section->number("rate"));
+  set(config.momentum, section->number("momentum", {0, 1, true}));
+  set(config.rate, section->number("rate", {0}));
   return config;
 }
 
@@ -109,6 +109,7 @@ void read_rows(const Section& section, data::DataOptions& options) {
 
 DataConfig read_data(const Section& section, const fs::path& folder) {
   DataConfig config;
+  config.lines = section.lines();
   data::DataOptions& options = config.options;
   const std::vector<std::string_view> formats = data::format_names();
   if (!section.has("format")) section.lacks("format", text("one of ", join(formats)));

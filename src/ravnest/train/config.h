@@ -13,7 +13,8 @@
 //
 // loss, [optimizer] with its name, and [data] with its format and inputs have to be there; the defaults of the rest
 // stand below. Optimizer and schedule take the options of torch's, which are checked where they are made
-// (optim/optimizer.h).
+// (optim/optimizer.h), and whether rows, shape and classes fit the data is seen when those are read: `lines` are for
+// saying then where in the file the wrong number stands.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include "ravnest/base/status.h"
 #include "ravnest/data/source.h"
 #include "ravnest/optim/options.h"
+#include "ravnest/train/lines.h"
 #include "ravnest/train/loss_name.h"
 #include "ravnest/wire/codec.h"
 
@@ -33,6 +35,7 @@ namespace ravnest::train {
 struct OptimizerConfig {
   std::string name;
   optim::Options options;
+  Lines lines = {};
 };
 
 enum class Every : std::uint8_t { kEpoch, kUpdate };
@@ -41,6 +44,7 @@ struct LrScheduleConfig {
   std::string name;
   optim::Options options;
   Every every = Every::kEpoch;
+  Lines lines = {};
 };
 
 // Nesterov's momentum over rounds.
@@ -53,6 +57,7 @@ struct DataConfig {
   data::DataOptions options;
   bool shuffle = false;
   std::optional<bool> shard = {};  // each cluster trains on its share; of [data] only; nothing where it is not said
+  Lines lines = {};
 };
 
 struct TrainConfig {

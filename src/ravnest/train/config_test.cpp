@@ -241,6 +241,29 @@ TEST(TrainConfig, OptionsOfAnOptimizerAreNumbersFlagsAndWords) {
             Code::kInvalid);
 }
 
+TEST(TrainConfig, RangesAreSaidAsPeopleWriteThem) {
+  const std::string outer = "loss = \"mse\"\n[optimizer]\nname = \"SGD\"\n[outer]\nname = \"nesterov\"\n";
+  expect_refused(outer + "momentum = 1", ", line 6: outer.momentum has to be from 0 to below 1, not 1");
+  expect_refused(outer + "rate = -0.5", ", line 6: outer.rate has to be at least 0, not -0.5");
+  expect_refused(outer + "rate = true", ", line 6: outer.rate has to be at least 0, not true");
+}
+
+TEST(TrainConfig, WhatIsFoundWrongLaterNamesTheLineToo) {
+  const auto config = decoded(kWhole);
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto said = [](const Lines& lines, std::string_view message) { return lines.at(invalid(message)).message(); };
+  EXPECT_EQ(said(config->optimizer.lines, "AdamW: lr has to be at least 0, not -1"),
+            "runs/train.toml, line 22: [optimizer]: AdamW: lr has to be at least 0, not -1");
+  EXPECT_EQ(said(config->optimizer.lines, "AdamW: beta has to be"),
+            "runs/train.toml, line 20: [optimizer]: AdamW: beta has to be");
+  EXPECT_EQ(said(config->lr_schedule->lines, "MultiStepLR: gamma is wrong, and so are milestones"),
+            "runs/train.toml, line 29: [lr_schedule]: MultiStepLR: gamma is wrong, and so are milestones");
+  EXPECT_EQ(said(config->data.lines, "rows [0, 1078] were asked for, and inputs.npy has 3"),
+            "runs/train.toml, line 45: [data]: rows [0, 1078] were asked for, and inputs.npy has 3");
+  EXPECT_EQ(config->data.lines.at(not_found("no rows")), not_found("no rows"));
+  EXPECT_EQ(Lines().at(invalid("lr")), invalid("lr"));
+}
+
 TEST(TrainConfig, TextThatIsNotTomlNamesItsLine) {
   EXPECT_THAT(decoded("epochs = 1\nseed = = 2").status().message(), StartsWith("runs/train.toml, line 2, column 8: "));
   for (const std::string_view header : {"[=data]", "[.data]", "[\x12]", "[[+]]"})

@@ -98,4 +98,14 @@ void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nod
   (void)endpoint.close(SystemClock().now());
 }
 
+void tell_why(Background* background, std::unique_ptr<transport::Endpoint> endpoint,
+              const std::vector<std::string>& nodes, int stage, const std::string& reason) {
+  const std::string name = endpoint->name();
+  const auto telling = [own = std::shared_ptr(std::move(endpoint)), nodes, stage, reason] {
+    tell_why(*own, nodes, stage, reason);
+  };
+  if (background == nullptr) return telling();
+  background->start(name, telling);
+}
+
 }  // namespace ravnest::train

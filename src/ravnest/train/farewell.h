@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ravnest/base/background.h"
 #include "ravnest/base/status.h"
 #include "ravnest/transport/endpoint.h"
 #include "ravnest/transport/tcp/endpoint.h"
@@ -28,5 +29,8 @@ Joined join_network(const transport::tcp::Options& network);
 // are being started. `reason` reads on after the node's name.
 void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nodes, int stage,
               const std::string& reason);
+// The same in the background, where there is one: whoever calls goes on, and says what is wrong here first.
+void tell_why(Background* background, std::unique_ptr<transport::Endpoint> endpoint,
+              const std::vector<std::string>& nodes, int stage, const std::string& reason);
 
 }  // namespace ravnest::train

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "ravnest/base/file.h"
 #include "ravnest/checkpoint/stage_file.h"
 #include "ravnest/optim/clip.h"
 #include "ravnest/pipeline/routes.h"
@@ -81,6 +82,7 @@ void Node::equip(Equipment equipment) {
   equipment_.record.leaf = nodes_.back();
   equipment_.record.warn = [this](const std::string& line) { warn(line); };
   record_ = std::make_unique<RunRecord>(equipment_.record);
+  remove_unfinished(checkpoint::stage_file(options_.trained, cluster_, name()));  // of a run that was killed
   pipeline::ModelWorkerOptions worker;
   worker.seed = equipment_.seed;
   worker.codec = equipment_.codec;
@@ -135,10 +137,11 @@ Result<std::string> Node::account_of(const std::string& written) {
   if (!task.ok()) return task.status();
   reach(task->epochs);
   run_ = task->run;
+  unsaved_.clear();
   if (task->save) {
-    if (Status saved = save(); !saved.ok()) return saved;
+    if (Status saved = save(); !saved.ok()) unsaved_ = saved.message();
   }
-  return metrics::encode(summary());
+  return encode(Account{summary(), unsaved_});
 }
 
 void Node::reach(std::uint64_t epochs) {
@@ -149,12 +152,14 @@ void Node::reach(std::uint64_t epochs) {
 
 Result<std::string> Node::closing_of(const std::vector<std::string>& accounts) {
   summaries_.clear();
-  for (const std::string& account : accounts) {
-    auto summary = metrics::decode_node_summary(account, "a node's account");
-    if (!summary.ok()) return summary.status();
-    summaries_.push_back(std::move(*summary));
+  std::vector<Account> all;
+  for (const std::string& written : accounts) {
+    auto account = decode_account(written);
+    if (!account.ok()) return account.status();
+    summaries_.push_back(account->summary);
+    all.push_back(std::move(*account));
   }
-  return encode(Closing{record_->accuracy(), more_});
+  return encode(Closing{record_->accuracy(), more_, sentence_of_unsaved(all, nodes_)});
 }
 
 metrics::NodeSummary Node::summary() const {
@@ -219,7 +224,10 @@ Status Node::save() {
   saved.order = info.state_dict;
   saved.weights = model.weights;
   saved.nodes = nodes_;
-  return checkpoint::save_stage(checkpoint::stage_file(options_.trained, cluster_, name()), saved);
+  const std::filesystem::path file = checkpoint::stage_file(options_.trained, cluster_, name());
+  Status written = checkpoint::save_stage(file, saved);
+  if (written.ok()) options_.log.info("saved ", file.string());
+  return written;
 }
 
 // -- calls
@@ -232,6 +240,7 @@ Status Node::begin(const std::string& call) {
   word.settings["seed"] = std::to_string(equipment_.seed);
   word.settings["compression"] = wire::to_string(equipment_.codec);
   before_ = driver_->statistics();
+  unsaved_.clear();
   outcome_ = std::make_shared<Outcome>();
   waiting_since_ = SystemClock().now();
   said_ = waiting_since_ + kSayAfter - kSayEvery;
@@ -301,12 +310,17 @@ Status Node::join_call(const Poll& poll) {
       poll);
   if (!status.ok()) return status;
   computing_.join();
-  return outcome_->closing->status();
+  Status ended = outcome_->closing->status();
+  if (ended.ok() || unsaved_.empty()) return ended;
+  return {ended.code(), text(ended.message(), "; and ", unsaved_)};
 }
 
 Result<Closing> Node::serve(const Poll& poll) {
   if (Status joined = join_call(poll); !joined.ok()) return joined;
-  return decode_closing(outcome_->closing->value());
+  auto closing = decode_closing(outcome_->closing->value());
+  all_know_ = closing.ok() && !closing->unsaved.empty();
+  if (all_know_) return unavailable(closing->unsaved);
+  return closing;
 }
 
 Status Node::feed(const Batch& batch, const Poll& poll) {
@@ -367,11 +381,12 @@ void Node::close() {
     const std::lock_guard lock(stop_mutex_);
     return stop_;
   }();
-  if (endpoint_ && why && !in_call && !failed) tell_why(*endpoint_, nodes_, stage_, *why);
-  if (endpoint_) (void)endpoint_->close(SystemClock().now() + (failed ? kShortGoodbyeTime : kGoodbyeTime));
+  const bool untold = why && !in_call && !failed && !all_know_;
+  if (endpoint_ && !untold) (void)endpoint_->close(SystemClock().now() + (failed ? kShortGoodbyeTime : kGoodbyeTime));
   driver_.reset();
   worker_.reset();
   averager_.reset();
+  if (endpoint_ && untold) tell_why(options_.background.get(), std::move(endpoint_), nodes_, stage_, *why);
   endpoint_.reset();
 }
 

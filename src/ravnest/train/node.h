@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "ravnest/base/background.h"
 #include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
 #include "ravnest/graph/engine.h"
@@ -50,6 +51,8 @@ struct NodeOptions {
   std::string software = "0";                 // the release, for messages
   c10::Device device = c10::kCPU;
   bool insecure = false;  // without TLS, which only a cluster on one machine's loopback may do
+  // Where others are told of a failure outside of a call; none: before it is returned, which may take seconds.
+  std::shared_ptr<Background> background = {};
   Logger log;
 };
 
@@ -129,7 +132,8 @@ class Node {
   // what is validated after it is what is saved.
   Status finish_rounds(const Poll& poll);
   // Root: the call is over when all that was fed is computed and everyone has done `task`. `more`: the others go on to
-  // the next call by themselves, since the user's goes on.
+  // the next call by themselves, since the user's goes on. Once training is over every node saves its own stage,
+  // whatever becomes of the others; where one cannot, this and `serve` fail on all nodes when the rest have saved.
   Result<Closing> finish(Task task, bool more, const Poll& poll);
   // Ends the run on all nodes. `reason` reads on after the node's name: "was interrupted". Safe from any thread. Where
   // no call is under way, the others hear it from `close`.
@@ -188,6 +192,9 @@ class Node {
   bool more_ = false;
   std::vector<metrics::NodeSummary> summaries_;
   pipeline::DriverStatistics before_;  // this call
+
+  bool all_know_ = false;  // of a failure that the root has told of at the end of a call
+  std::string unsaved_;    // why this stage could not be saved in this call; of the compute thread, until it has ended
 
   std::string run_ = "untrained";  // as the root calls it
   std::uint64_t epochs_ = 0;       // that are over

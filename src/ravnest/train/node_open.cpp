@@ -123,16 +123,19 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   auto network = network_options(options, *here, *number);
   if (!network.ok()) return network.status();
   const std::vector<std::string> nodes = nodes_of(here->plan, cluster);
+  Background* const background = options.background.get();
+  if (background != nullptr) background->finish(options.name);  // an attempt before this one has the address
   // First of all: whatever fails from here on is said through this.
   Joined joined = join_network(*network);
   if (!joined.endpoint.ok()) {
     if (joined.elsewhere)
-      tell_why(*joined.elsewhere, nodes, stage, text("failed: ", joined.endpoint.status().message()));
+      tell_why(background, std::move(joined.elsewhere), nodes, stage,
+               text("failed: ", joined.endpoint.status().message()));
     return joined.endpoint.status();
   }
   auto engine = open_stage(options, *here, *number);
   if (!engine.ok()) {
-    tell_why(**joined.endpoint, nodes, stage, text("failed: ", engine.status().message()));
+    tell_why(background, std::move(*joined.endpoint), nodes, stage, text("failed: ", engine.status().message()));
     return engine.status();
   }
   std::unique_ptr<Node> node(new Node(std::move(options), std::move(here->plan), std::move(*engine)));
@@ -153,9 +156,9 @@ Status Node::withdraw(const NodeOptions& options, const std::string& reason) {
   const auto [cluster, stage] = here->plan.place_of(*number);
   network->log = Logger(network->name, Level::kOff);
   Joined joined = join_network(*network);
-  const auto endpoint = joined.endpoint.ok() ? std::move(*joined.endpoint) : std::move(joined.elsewhere);
+  auto endpoint = joined.endpoint.ok() ? std::move(*joined.endpoint) : std::move(joined.elsewhere);
   if (!endpoint) return joined.endpoint.status();
-  tell_why(*endpoint, nodes_of(here->plan, cluster), stage, reason);
+  tell_why(options.background.get(), std::move(endpoint), nodes_of(here->plan, cluster), stage, reason);
   return {};
 }
 

@@ -22,6 +22,7 @@ std::string shown(const TomlValue& value) {
 }
 
 std::string shown(Between range) {
+  if (range.least == std::numeric_limits<std::int64_t>::min()) return "a whole number";
   if (range.most == std::numeric_limits<std::int64_t>::max()) return text("a whole number, at least ", range.least);
   return text("a whole number from ", range.least, " to ", range.most);
 }
@@ -109,11 +110,11 @@ std::optional<std::int64_t> Section::whole(std::string_view key, Between range) 
   return *whole;
 }
 
-std::optional<double> Section::number(std::string_view key) const {
+std::optional<double> Section::number(std::string_view key, optim::Range range) const {
   const TomlValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const std::optional<double> number = as_number(*value);
-  if (!number) wrong(*value, key, "a number");
+  if (!number || !range.contains(*number)) wrong(*value, key, optim::words(range));
   return number;
 }
 
@@ -176,6 +177,12 @@ optim::Options Section::options(std::span<const std::string_view> without) const
     options.emplace(entry.key, std::move(*option));
   }
   return options;
+}
+
+Lines Section::lines() const {
+  Lines lines{file_, name_, line_, {}};
+  for (const TomlEntry& entry : *table_) lines.keys.emplace(entry.key, entry.value.line);
+  return lines;
 }
 
 std::optional<Section> Section::section(std::string_view key, std::span<const std::string_view> keys) const {

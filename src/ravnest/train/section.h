@@ -14,6 +14,7 @@
 
 #include "ravnest/base/status.h"
 #include "ravnest/optim/options.h"
+#include "ravnest/train/lines.h"
 #include "ravnest/train/toml.h"
 
 namespace ravnest::train {
@@ -41,7 +42,7 @@ class Section {
   // Each is the value of that key, or nothing where it is not there.
   std::optional<bool> flag(std::string_view key) const;
   std::optional<std::int64_t> whole(std::string_view key, Between range) const;
-  std::optional<double> number(std::string_view key) const;
+  std::optional<double> number(std::string_view key, optim::Range range = {}) const;
   std::optional<std::string> word(std::string_view key) const;  // not empty
   std::optional<std::string> word(std::string_view key, std::span<const std::string_view> choices) const;
   std::optional<std::vector<std::int64_t>> wholes(std::string_view key, Between range) const;
@@ -49,6 +50,9 @@ class Section {
 
   // All keys but those in `without`, as options of an optimizer or a schedule.
   optim::Options options(std::span<const std::string_view> without) const;
+
+  // Where it stands, for later.
+  Lines lines() const;
 
   // The table of that key.
   std::optional<Section> section(std::string_view key, std::span<const std::string_view> keys = {}) const;

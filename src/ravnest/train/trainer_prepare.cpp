@@ -14,11 +14,11 @@ constexpr const char* kAccuracyFile = "val_accuracies.txt";
 
 Result<BatchedData> load(const DataConfig& config, const TrainConfig& run, data::Share share) {
   auto samples = data::load_dataset(config.options);
-  if (!samples.ok()) return samples.status();
+  if (!samples.ok()) return config.lines.at(samples.status());
   const std::int64_t size = samples->size();
   if (share.parts > 1 && size < share.parts) {
-    return invalid("[data] has shard = true, and ", size, " samples for ", share.parts,
-                   " clusters: at least one of them would have none");
+    return config.lines.at(invalid("shard = true, and ", size, " samples for ", share.parts,
+                                   " clusters: at least one of them would have none"));
   }
   return BatchedData{std::move(*samples), data::Batches(size, run.batch_size, config.shuffle, run.seed, share)};
 }
@@ -79,7 +79,7 @@ Result<Equipment> Trainer::equipment(const TrainerOptions& options) const {
   equipment.record.accuracy_file = config_.loss_file.parent_path() / kAccuracyFile;
   equipment.record.progress = node_->is_root() ? options.progress : nullptr;
   auto optimizer = optim::make_optimizer(config_.optimizer.name, config_.optimizer.options);
-  if (!optimizer.ok()) return optimizer.status();
+  if (!optimizer.ok()) return config_.optimizer.lines.at(optimizer.status());
   if (config_.lr_schedule) {
     auto rates = make_rates(*config_.lr_schedule, **optimizer);
     if (!rates.ok()) return rates.status();

@@ -1,0 +1,24 @@
+// Where the keys of a settings file's table stand, for complaints that come after it was read: when what it names is
+// made, or when the data are looked at.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "ravnest/base/status.h"
+
+namespace ravnest::train {
+
+struct Lines {
+  std::string file;
+  std::string table;  // "optimizer"
+  int line = 0;       // of the table itself; 0 where there is no file
+  std::map<std::string, int, std::less<>> keys;
+
+  // What is wrong with the settings (kInvalid) with the file and the line before it: that of the key whose name stands
+  // first in the message, else that of the table. All else as it is.
+  Status at(const Status& failure) const;
+};
+
+}  // namespace ravnest::train
