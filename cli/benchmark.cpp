@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "compute_rate.h"
+#include "ranges.h"
 #include "ravnest/base/address.h"
 #include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
@@ -173,14 +174,14 @@ void add_benchmark(CLI::App& app) {
   command->footer(kFooter);
   command->add_option("--device", options->device, "What is measured: cpu, cuda, cuda:1")->capture_default_str();
   command->add_option("--threads", options->threads, "CPU threads; by default as many as torch takes")
-      ->check(CLI::Range(1, 4096));
+      ->check(between(1, 4096));
   auto* peer = command->add_option("--peer", options->peer, "HOST:PORT of a machine that runs benchmark --serve PORT");
   command->add_option("--seconds", options->seconds, "Time for each direction of the link")
       ->capture_default_str()
-      ->check(CLI::Range(0.1, 10.0));
+      ->check(between(0.1, 10.0));
   auto* bandwidth =
       command->add_option("--bandwidth", options->bandwidth_mbps, "Mbps, instead of measuring with --peer")
-          ->check(CLI::PositiveNumber)
+          ->check(above(0))
           ->excludes(peer);
   auto* write =
       command
@@ -189,7 +190,7 @@ void add_benchmark(CLI::App& app) {
           ->default_str(kDefaultFile);
   command->add_option("--ip", options->ip, "HOST:PORT at which the other nodes reach this one, for --write");
   auto* serve_option = command->add_option("--serve", options->serve, "Be the peer: serve measurements on this port")
-                           ->check(CLI::Range(1, 65535))
+                           ->check(between(1, 65535))
                            ->excludes(peer)
                            ->excludes(bandwidth)
                            ->excludes(write);
@@ -197,7 +198,7 @@ void add_benchmark(CLI::App& app) {
       ->needs(serve_option);
   command->add_option("--for", options->serve_seconds, "With --serve: seconds to serve")
       ->capture_default_str()
-      ->check(CLI::Range(0.1, 86400.0))
+      ->check(between(0.1, 86400.0))
       ->needs(serve_option);
   command->callback([options, write, serve_option] {
     require(serve_option->count() > 0 ? serve(*options) : measure(*options, write->count() > 0));

@@ -47,6 +47,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& own) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGINT, SIG_DFL);  // a shell ignores it in what it starts in the background, and we end processes by it
+  ::signal(SIGXFSZ, SIG_DFL);
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);

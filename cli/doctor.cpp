@@ -6,6 +6,7 @@
 #include <string>
 
 #include "commands.h"
+#include "ranges.h"
 #include "ravnest/doctor/examine.h"
 #include "stop_signals.h"
 
@@ -48,7 +49,7 @@ void add_doctor(CLI::App& app) {
   command->add_option("--node-data", options->node_data, "The folder with the plan")->capture_default_str();
   command->add_option("--wait", options->wait_s, "Seconds for which peers that are not there yet are tried again")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 86400.0));
+      ->check(between(0.0, 86400.0));
   command->footer(
       "Checks the plan, the node's identity, its address and port, and the way to and from each peer. Where the node\n"
       "is not running, doctor answers at its port meanwhile, so that others can be examined against it: start it with\n"

@@ -1,11 +1,19 @@
 // The command `ravnest`. Each subcommand is a file of this folder with one function, `void add_NAME(CLI::App& app)`,
 // that adds its options and its callback; `main` calls them in the order in which --help lists them.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
 #include <exception>
 #include <iostream>
+#include <optional>
 #include <stdexcept>
+#include <string_view>
+#include <vector>
 
 #include "commands.h"
+#include "ravnest/base/nearest.h"
+#include "ravnest/base/printable.h"
+#include "ravnest/base/text.h"
 
 namespace ravnest::cli {
 
@@ -36,6 +44,17 @@ constexpr const char* kDescription =
     "\n"
     "A model gets into a file by Python: ravnest.capture(model, (example,), path='model.pt2')";
 
+// CLI11 only says that a word was not expected.
+Status check_command(const CLI::App& app, std::string_view written) {
+  std::vector<std::string_view> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (std::ranges::find(names, written) != names.end()) return {};
+  const std::optional<std::string_view> meant = nearest(written, names);
+  return invalid("there is no command ", printable(written.substr(0, 60)),
+                 meant ? text("; did you mean ", *meant, "?") : ".", " The commands are ", join(names),
+                 "; `ravnest --help` says what they do");
+}
+
 int run(int argc, char** argv) {
   CLI::App app(kDescription, "ravnest");
   app.set_version_flag("--version", release(), "Print the version and exit");
@@ -57,6 +76,7 @@ int run(int argc, char** argv) {
   add_up(app, RAVNEST_WITH_TORCH);
   add_fuse(app);
   if constexpr (RAVNEST_WITH_TORCH) add_eval(app);
+  if (argc > 1 && !std::string_view(argv[1]).starts_with('-')) require(check_command(app, argv[1]));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& outcome) {
@@ -70,6 +90,7 @@ int run(int argc, char** argv) {
 }  // namespace ravnest::cli
 
 int main(int argc, char** argv) {
+  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));  // a file that may not grow is a failed write, with its sentence
   try {
     return ravnest::cli::run(argc, argv);
   } catch (const std::exception& error) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "commands.h"
+#include "ranges.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/doctor/path.h"
 #include "ravnest/doctor/plan_here.h"
@@ -97,10 +98,10 @@ void add_ping(CLI::App& app) {
   command->add_option("--node-data", options->node_data, "The folder with the plan")->capture_default_str();
   command->add_option("--count", options->count, "Probes for the round trip")
       ->capture_default_str()
-      ->check(CLI::Range(1, 10000));
+      ->check(between(1, 10000));
   command->add_option("--seconds", options->seconds, "Time for each direction's rate")
       ->capture_default_str()
-      ->check(CLI::Range(0.1, 60.0));
+      ->check(between(0.1, 60.0));
   command->add_flag("--insecure", options->insecure, "Ask a node that was started without TLS");
   command->footer(
       "The node must be running, or be examined by `ravnest doctor --wait 60` on its machine. A training that runs is\n"

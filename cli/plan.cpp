@@ -1,16 +1,10 @@
 // `ravnest plan`: from a model and a pool file to node_data.
 #include "ravnest/plan/plan.h"
 
-#include <unistd.h>
-
-#include <csignal>
-#include <filesystem>
-#include <iostream>
-#include <memory>
-
 #include "commands.h"
 #include "cut_model.h"
 #include "progress.h"
+#include "ranges.h"
 #include "ravnest/base/file.h"
 #include "ravnest/plan/explain.h"
 #include "ravnest/plan/svg.h"
@@ -64,17 +58,17 @@ void add_plan(CLI::App& app) {
                       "node). Default: time where every node's compute is known, else params");
   command->add_option("--min-cluster-size", form.min_cluster_size, "The fewest nodes of a cluster")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->add_option("--seed", form.seed, "Of the search for clusters; the same seed gives the same plan")
       ->capture_default_str();
   command
       ->add_option("--optimizer-state", form.training.optimizer_state,
                    "Bytes that the optimizer keeps per byte of weights: 2 for Adam, 1 for momentum, 0 for SGD")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command->add_option("--average-every", form.training.updates_per_round, "Updates between two averagings of clusters")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command
       ->add_option("--compression", options->compression,
                    "Of what nodes send each other: none, fp16, bf16, int8, int4 or topk:SHARE")

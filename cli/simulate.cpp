@@ -1,9 +1,8 @@
 // `ravnest simulate`: what would happen, without anyone's machines.
 #include "simulate.h"
 
-#include <memory>
-
 #include "commands.h"
+#include "ranges.h"
 
 namespace ravnest::cli {
 namespace {
@@ -57,7 +56,7 @@ void add_protocol_options(CLI::App& command, ProtocolOptions& options) {
                               ->check(CLI::IsMember({"pipeline"}));
   const auto add = [&](CLI::Option* option) { return option->needs(protocol); };
   add(command.add_option("--seeds", options.seeds, "How many runs; 10000, or 1 where --seed is given")
-          ->check(CLI::PositiveNumber));
+          ->check(at_least(1)));
   add(command.add_option("--seed", options.first_seed, "The first run's seed; the others have the next ones"));
   add(command.add_flag("--verbose", options.verbose, "Print every event"));
   add(command.add_option("--sabotage", options.sabotage, "What a driver shall do wrong, to see that it is found")

@@ -13,6 +13,7 @@
 
 #include "child_process.h"
 #include "commands.h"
+#include "last_words.h"
 #include "ravnest/base/clock.h"
 #include "ravnest/doctor/plan_here.h"
 #include "stop_signals.h"
@@ -54,7 +55,7 @@ std::vector<std::string> command_of(const Options& options, const std::string& n
 
 class Run {
  public:
-  explicit Run(int signals) : signals_(signals) {}
+  explicit Run(const StopSignals& signals) : signals_(signals) {}
 
   void start(const Options& options, const std::vector<std::string>& names) {
     for (const std::string& name : names) {
@@ -65,16 +66,18 @@ class Run {
   }
 
   // Until all have ended; the exit status of the first that failed, or 0.
-  int wait(const StopSignals& signals) {
+  int wait() {
     while (is_anyone_running()) {
       watch();
       for (Member& member : members_) look_after(member);
-      if (is_signalled()) {
-        signals.take();
+      if (signals_.came()) {
+        signals_.take();
         interrupt();
       }
       if (deadline_ && SystemClock().now() >= *deadline_) escalate();
     }
+    was_interrupted_ = was_interrupted_ || signals_.came();
+    say_why();
     return was_interrupted_ ? kInterrupted : status_;
   }
 
@@ -83,13 +86,8 @@ class Run {
     return std::ranges::any_of(members_, [](const Member& member) { return member.process->is_running(); });
   }
 
-  bool is_signalled() const {
-    pollfd waiting = {signals_, POLLIN, 0};
-    return ::poll(&waiting, 1, 0) == 1;
-  }
-
   void watch() const {
-    std::vector<pollfd> waiting = {{signals_, POLLIN, 0}};
+    std::vector<pollfd> waiting = {{signals_.descriptor(), POLLIN, 0}};
     for (const Member& member : members_) {
       waiting.push_back({member.process->output(), POLLIN, 0});
       waiting.push_back({member.process->exit_descriptor(), POLLIN, 0});
@@ -102,18 +100,24 @@ class Run {
     ::poll(waiting.data(), waiting.size(), timeout_ms);
   }
 
-  void look_after(Member& member) {
-    const auto show = [&](std::string_view line) {
-      if (line.ends_with('\r')) line.remove_suffix(1);
+  void show(const Member& member, const std::vector<std::string>& lines) const {
+    for (const std::string& line : lines)
       std::cout << std::left << std::setw(static_cast<int>(width_)) << member.name << " | " << line << std::endl;
+  }
+
+  void look_after(Member& member) {
+    const auto take = [&](std::string_view line) {
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      show(member, last_words_.on_line(member.name, line));
     };
     ChildProcess& process = *member.process;
-    process.read_output(show);
+    process.read_output(take);
     pollfd exited = {process.exit_descriptor(), POLLIN, 0};
     if (!process.is_running() || ::poll(&exited, 1, 0) != 1) return;
-    const int status = process.wait(show);
+    const int status = process.wait(take);
+    show(member, last_words_.on_end(member.name, status));
     if (status == 0) return;
-    show(text("(ended with the status ", status, ")"));
+    show(member, {text("(ended with the status ", status, ")")});
     if (status_ != 0 || was_interrupted_) return;
     status_ = status;
     if (!deadline_) deadline_ = SystemClock().now() + kAfterFailure;
@@ -121,6 +125,15 @@ class Run {
 
   void signal(int number) const {
     for (const Member& member : members_) member.process->signal(number);
+  }
+
+  // What all nodes have to say of one failure, after everything else.
+  void say_why() const {
+    if (was_interrupted_) std::cerr << "ravnest: the run was interrupted" << std::endl;
+    for (const std::string& sentence : last_words_.sentences()) {
+      if (!was_interrupted_ || sentence.find("was interrupted") == std::string::npos)
+        std::cerr << "ravnest: " << sentence << std::endl;
+    }
   }
 
   // A second Ctrl-C is meant.
@@ -148,8 +161,9 @@ class Run {
     deadline_.reset();
   }
 
-  const int signals_;
+  const StopSignals& signals_;
   std::size_t width_ = 0;  // of the longest name
+  LastWords last_words_;
   std::vector<Member> members_;
   int status_ = 0;
   bool was_interrupted_ = false;
@@ -158,15 +172,16 @@ class Run {
 };
 
 void run_up(const Options& options) {
-  const StopSignals signals;
+  StopSignals signals;
   const auto here = require(doctor::read_plan_here(options.node_data));
   const std::vector<int> nodes =
       require(doctor::nodes_to_examine(here, "", Wait::of(kLookupTime, signals.descriptor())));
   std::vector<std::string> names;
   for (const int node : nodes) names.push_back(plan::node_name(node));
-  Run run(signals.descriptor());
+  Run run(signals);
   run.start(options, names);
-  const int status = run.wait(signals);
+  const int status = run.wait();
+  signals.block_until_exit();
   if (status != 0) throw CLI::RuntimeError(status);
 }
 
@@ -186,7 +201,8 @@ void add_up(CLI::App& app, bool has_node) {
       "Starts a process for each node whose identity and address are this machine's, and shows their lines with the\n"
       "node's name in front. Ctrl-C ends them all: those that are not gone after 5 seconds are killed. When one "
       "fails,\n"
-      "the others end too. The exit status is that of the first that failed, 130 after Ctrl-C.\n"
+      "the others end too, and the last line says why. The exit status is that of the first that failed, 130 after\n"
+      "Ctrl-C.\n"
       "\n"
       "Examples:\n"
       "  ravnest up                                trains with train.toml, without Python\n"

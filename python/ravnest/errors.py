@@ -2,7 +2,9 @@
 
 from ._core import Error
 
-__all__ = ["CallbackError", "CaptureError", "Error"]
+__all__ = ["CallbackError", "CaptureError", "Error", "Interrupted"]
+
+Error.__module__ = "ravnest"  # where people find it
 
 
 class CaptureError(RuntimeError):
@@ -14,4 +16,8 @@ class CaptureError(RuntimeError):
 
 
 class CallbackError(RuntimeError):
-    """A function of the user's has raised; the message is for all nodes and has the traceback."""
+    """A function of the user's has raised; the message is one line, for all nodes."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, SIGTERM or SIGHUP has come to a node's process."""

@@ -1,14 +1,19 @@
 """What the leaf makes of a pass's outputs."""
 
 import dataclasses
+import os
 import traceback
 from collections.abc import Mapping
 
 import torch
 from torch.utils import _pytree as pytree
 
+from .endings import is_told_by_another
 from .errors import CallbackError, Error
 from .labels import Labels, label_part, split
+
+_LONGEST = 1000  # characters of an exception's message
+_NOT_THE_USERS = tuple(os.path.join(os.path.dirname(file), "") for file in (__file__, torch.__file__))
 
 
 class Judge:
@@ -26,7 +31,7 @@ class Judge:
         except Error as error:
             raise CallbackError(str(error)) from error
         except Exception as error:
-            raise CallbackError(f"the labels raised\n{trace_of(error)}") from error
+            raise CallbackError(f"the labels raised {brief(error)}") from error
         if head["parts"] > 1:
             item = split(item, head["parts"])[head["part"]]
         item = beside(outputs, item)
@@ -39,7 +44,7 @@ class Judge:
         try:
             loss = self._criterion(result, item)
         except Exception as error:
-            raise CallbackError(f"the criterion raised\n{trace_of(error)}") from error
+            raise CallbackError(f"the criterion raised {brief(error)}") from error
         if not isinstance(loss, torch.Tensor):
             raise CallbackError(f"the criterion must give a tensor, not {type(loss).__name__}")
         return loss, samples, 0
@@ -72,26 +77,66 @@ def correct_of(outputs, targets) -> tuple[int, int]:
 
 
 def guarded(what: str, function):
-    """`function`, whose exceptions become CallbackErrors with their traceback."""
+    """`function`, whose exceptions become CallbackErrors that say what raised."""
 
     def call(*args):
         try:
             return function(*args)
         except Exception as error:
-            raise CallbackError(f"{what} raised\n{trace_of(error)}") from error
+            raise CallbackError(f"{what} raised {brief(error)}") from error
 
     return call
 
 
-def trace_of(error: BaseException) -> str:
-    """The traceback as people know it."""
-    return "".join(traceback.format_exception(error)).rstrip()
+class Faults:
+    """The first exception of the user's own functions, which others call: its traceback belongs on this node."""
+
+    def __init__(self):
+        self.first = None
+
+    def of(self, function):
+        """`function`, with its exceptions looked at; None stays None."""
+        if not callable(function):
+            return function
+
+        def call(*args):
+            try:
+                return function(*args)
+            except Exception as error:
+                fault = error.__cause__ if isinstance(error, CallbackError) else error
+                if self.first is None and not isinstance(fault, Error):
+                    self.first = fault
+                raise
+
+        return call
+
+    def explain(self, error: BaseException) -> None:
+        """Where `error` is the sentence that they ended the run with, have their traceback shown before it."""
+        if isinstance(error, Error) and error.__cause__ is None and not is_told_by_another(str(error)):
+            error.__cause__ = self.first
+
+
+def brief(error: BaseException) -> str:
+    """The exception in one line, with the place in the user's code."""
+    words = " ".join(str(error).split())
+    line = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    return line[:_LONGEST] + place_of(error)
+
+
+def place_of(error: BaseException) -> str:
+    """ " (train.py, line 12, in criterion)": the innermost place that is not in torch or here."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(_NOT_THE_USERS):
+            return f" ({os.path.basename(frame.filename)}, line {frame.lineno}, in {frame.name})"
+    return ""
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a node ends the run, for all nodes to read after its name."""
+    """Why a node ends the run, in one line for all nodes to read after its name."""
     if isinstance(error, KeyboardInterrupt):
         return "was interrupted"
     if isinstance(error, SystemExit):
         return f"ended its script with the status {error.code}"
-    return f"failed: its script raised\n{trace_of(error)}"
+    if isinstance(error, Error):
+        return f"failed: {error}"
+    return f"failed: its script raised {brief(error)}"

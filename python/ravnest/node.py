@@ -9,8 +9,9 @@ from . import _core
 from .ambient import refuse_autocast_around
 from .batch_counts import BatchCounts
 from .calls import Call
+from .endings import end_in_words
 from .errors import Error
-from .judge import Judge, guarded, reason_of
+from .judge import Faults, Judge, guarded, reason_of
 from .keywords import refuse_unknown
 from .labels import Labels
 from .optimizers import StageOptimizer
@@ -110,6 +111,8 @@ class Node:
         self._equipped = self._served = False
         self._run = uuid.uuid4().hex[:12]
         self._core = None
+        self._faults = Faults()
+        end_in_words(self.name)
         share_cores(node_data, self.name, None if threads is None else whole_number("threads", threads))
         place = (os.fspath(node_data), self.name)
         joins = False
@@ -248,6 +251,7 @@ class Node:
         if kind is None:
             self.stop()
             return
+        self._faults.explain(error)
         if self._core is not None:
             self._core.stop(reason_of(error))
             self._core.close()
@@ -277,6 +281,7 @@ class Node:
                 self._leave_call(save)
             return result
         except BaseException as error:
+            self._faults.explain(error)
             self._core.stop(reason_of(error))
             raise
         finally:
@@ -309,9 +314,10 @@ class Node:
         self._make_scheduler()
         _, _, by_epoch = self._scheduler_made
         step_by = guarded("the scheduler", self._step_scheduler_to) if self.lr_scheduler is not None else None
+        step_by = self._faults.of(step_by)
         self._core.equip(
-            self._judge() if self.is_leaf else None,
-            self._optimizer.for_core(),
+            self._faults.of(self._judge()) if self.is_leaf else None,
+            self._faults.of(self._optimizer.for_core()),
             self.schedule,
             self.window,
             self.seed % 2**63,

@@ -26,8 +26,14 @@ def interruptible() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def start(*arguments, cwd: Path) -> subprocess.Popen:
-    """The command as a process of its own, with one thread for what it computes."""
+def start(*arguments, cwd: Path, prepare=None) -> subprocess.Popen:
+    """The command as a process of its own, with one thread for what it computes; `prepare` is called in it first."""
+
+    def begin() -> None:
+        interruptible()
+        if prepare is not None:
+            prepare()
+
     return subprocess.Popen(
         [COMMAND, *map(str, arguments)],
         cwd=cwd,
@@ -37,5 +43,5 @@ def start(*arguments, cwd: Path) -> subprocess.Popen:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        preexec_fn=interruptible,
+        preexec_fn=begin,
     )

@@ -32,14 +32,16 @@ def reasons(cluster, script, options_of=lambda name: {}) -> str:
     return others.pop()
 
 
-def test_the_criterions_traceback_appears_on_every_node(cluster):
+def test_the_criterions_exception_is_one_line_on_every_node(cluster):
     def broken(outputs, targets):
         raise ValueError("no such class")
 
-    reason = reasons(cluster, play_with(criterion=broken))
-    assert reason.startswith("node_2 (stage 2) failed: the criterion raised\nTraceback")
-    assert "in broken" in reason
-    assert "ValueError: no such class" in reason
+    _, errors = cluster.run_to_the_end(play_with(criterion=broken))
+    (reason,) = {str(errors[name]) for name in cluster.names}
+    begin = "node_2 (stage 2) failed: the criterion raised ValueError: no such class (test_node_failures.py, line "
+    assert reason.startswith(begin) and reason.endswith(", in broken)") and "\n" not in reason
+    assert str(errors["node_2"].__cause__) == "no such class", "its traceback is for the node where it happened"
+    assert errors["node_0"].__cause__ is None
 
 
 def test_a_criterion_that_gives_no_tensor(cluster):
@@ -115,8 +117,7 @@ def test_an_optimizer_that_raises(cluster):
         return {"optimizer": Broken} if name == "node_1" else {}
 
     reason = reasons(cluster, play_with(), broken)
-    assert reason.startswith("node_1 (stage 1) failed: the optimizer raised\nTraceback")
-    assert "out of steps" in reason
+    assert reason.startswith("node_1 (stage 1) failed: the optimizer raised RuntimeError: out of steps (")
 
 
 def test_an_optimizer_that_can_not_be_made(cluster):
@@ -126,8 +127,8 @@ def test_an_optimizer_that_can_not_be_made(cluster):
     _, errors = cluster.run_to_the_end(play_with(), negative)
     assert isinstance(errors["node_1"], ValueError)
     assert str(errors["node_0"]) == str(errors["node_2"])
-    assert str(errors["node_0"]).startswith("node_1 (stage 1) failed: its script raised\nTraceback")
-    assert "learning rate" in str(errors["node_0"])
+    begin = "node_1 (stage 1) failed: its script raised ValueError: Invalid learning rate"
+    assert str(errors["node_0"]).startswith(begin)
 
 
 def test_a_scheduler_that_raises(cluster):
@@ -135,8 +136,7 @@ def test_a_scheduler_that_raises(cluster):
         return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 - epoch))
 
     reason = reasons(cluster, play_with(lr_scheduler=broken))
-    assert "the scheduler raised\nTraceback" in reason
-    assert "ZeroDivisionError" in reason
+    assert "the scheduler raised ZeroDivisionError: " in reason
 
 
 def test_a_root_whose_loop_raises(cluster):
@@ -148,7 +148,7 @@ def test_a_root_whose_loop_raises(cluster):
     _, errors = cluster.run_to_the_end(play_with(trainer=Broken))
     assert isinstance(errors["node_0"], KeyError)
     assert str(errors["node_1"]) == str(errors["node_2"])
-    assert str(errors["node_1"]).startswith("node_0 (stage 0) failed: its script raised\nTraceback")
+    assert str(errors["node_1"]).startswith("node_0 (stage 0) failed: its script raised KeyError: 'epoch' (")
 
 
 def test_inputs_that_the_model_does_not_take(cluster):
@@ -187,6 +187,9 @@ def test_a_stage_that_can_not_be_saved(cluster, name):
     reason = reasons(cluster, play_with(), elsewhere)
     assert reason.startswith(f"{name} (stage {name[-1]}) failed: ")
     assert "taken" in reason
+    saved = [each for each in cluster.names if (cluster.folder / f"trained/cluster_0/{each}.safetensors").exists()]
+    assert saved == [each for each in cluster.names if each != name]
+    assert reason.endswith(f"saved are the stages of {', '.join(saved)}")
 
 
 def test_a_loss_file_that_can_not_be_written(cluster):

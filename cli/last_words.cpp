@@ -1,0 +1,49 @@
+#include "last_words.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace ravnest::cli {
+namespace {
+
+// What stands before a sentence of ours: the command's, and Python's where it happened.
+constexpr std::array<std::string_view, 2> kOurs = {"ravnest: ", "ravnest.Error: "};
+
+bool is_ours(std::string_view line) {
+  return std::ranges::any_of(kOurs, [&](std::string_view begin) { return line.starts_with(begin); });
+}
+
+}  // namespace
+
+std::vector<std::string> LastWords::on_line(const std::string& node, std::string_view line) {
+  std::vector<std::string> shown;
+  if (auto earlier = held_.extract(node)) shown.push_back(std::move(earlier.mapped()));
+  if (is_ours(line)) {
+    held_.emplace(node, line);
+  } else {
+    shown.emplace_back(line);
+  }
+  return shown;
+}
+
+std::vector<std::string> LastWords::on_end(const std::string& node, int status) {
+  std::vector<std::string> shown;
+  if (status != 0) return shown;
+  if (auto held = held_.extract(node)) shown.push_back(std::move(held.mapped()));
+  return shown;
+}
+
+std::vector<std::string> LastWords::sentences() const {
+  std::vector<std::string> all;
+  for (const auto& [node, line] : held_) {
+    std::string sentence = line.substr(line.find(' ') + 1);
+    if (std::ranges::any_of(all, [&](const std::string& other) { return other.find(sentence) != std::string::npos; }))
+      continue;
+    std::erase_if(all, [&](const std::string& other) { return sentence.find(other) != std::string::npos; });
+    all.push_back(std::move(sentence));
+  }
+  return all;
+}
+
+}  // namespace ravnest::cli

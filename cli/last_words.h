@@ -1,0 +1,28 @@
+// What processes that end together say last: a failure of one is a sentence of all, and people want to read it once.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ravnest::cli {
+
+// Takes the lines of several nodes, and holds back the line with which a node ends where it is a sentence of ours
+// ("ravnest: node_1 (stage 1) failed: ..."). For one thread.
+class LastWords {
+ public:
+  // A node's next line. Returns what is to be shown of it now: what was held back turns out not to have been its last.
+  std::vector<std::string> on_line(const std::string& node, std::string_view line);
+  // The node has ended. Returns what is to be shown of it after all: a node that did well has no last words.
+  std::vector<std::string> on_end(const std::string& node, int status);
+
+  // What is left to be said, without the "ravnest: ": each sentence once, and none that is part of another, since the
+  // others put the node's name before what it says itself.
+  std::vector<std::string> sentences() const;
+
+ private:
+  std::map<std::string, std::string> held_;  // by node
+};
+
+}  // namespace ravnest::cli
