@@ -103,14 +103,21 @@ TEST_F(MeasuredPath, RatesAreThoseOfEachDirection) {
   profile.down.mbps = 40;
   profile.up.delay = profile.down.delay = milliseconds(10);
   open(profile);
-  const auto up = measure_rate(*contact_, Way::kUp, milliseconds(800));
-  const auto down = measure_rate(*contact_, Way::kDown, milliseconds(800));
-  ASSERT_TRUE(up.ok() && down.ok()) << up.status() << down.status();
-  // Never faster than the path; a busy machine may make it slower.
-  EXPECT_LT(*up * 8 / 1e6, 25);
-  EXPECT_GT(*up * 8 / 1e6, 10);
-  EXPECT_LT(*down * 8 / 1e6, 50);
-  EXPECT_GT(*down * 8 / 1e6, 26);
+  // A busy moment makes a path slower than it is: then once more.
+  const auto measured_mbps = [&](Way way, double slowest) {
+    for (int attempt = 1;; ++attempt) {
+      const auto rate = measure_rate(*contact_, way, milliseconds(800));
+      EXPECT_TRUE(rate.ok()) << rate.status();
+      const double mbps = rate.ok() ? *rate * 8 / 1e6 : 0;
+      if (!rate.ok() || mbps > slowest || attempt == 5) return mbps;
+    }
+  };
+  const double up = measured_mbps(Way::kUp, 10);
+  EXPECT_LT(up, 25);
+  EXPECT_GT(up, 10);
+  const double down = measured_mbps(Way::kDown, 26);
+  EXPECT_LT(down, 50);
+  EXPECT_GT(down, 26);
 }
 
 TEST_F(MeasuredPath, StopsWhenAskedTo) {
