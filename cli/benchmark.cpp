@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "compute_rate.h"
+#include "process_share.h"
 #include "ranges.h"
 #include "ravnest/base/address.h"
 #include "ravnest/base/log.h"
@@ -29,6 +30,8 @@ constexpr const char* kFooter =
     "  ram        memory that a node may use, in GB (10^9 bytes): what is free, or what the control group leaves; "
     "with\n"
     "             --device cuda the free memory of the GPU\n"
+    "  process    of that, what a node takes without a model, in GB: Python with torch and ravnest where they stand\n"
+    "             beside this program, else this program\n"
     "  compute    GFLOP/s in fp32: the geometric mean of matrix products and of 3x3 convolutions (forward), each the\n"
     "             median of about half a second of runs. A model is some of both; the mean follows the time of a\n"
     "             training step better than the faster of the two, and is not ruled by the slower one\n"
@@ -111,6 +114,17 @@ Result<double> measure_gflops(const Options& options) {
   return rate->gflops();
 }
 
+// A GPU's memory is the model's alone: what the process takes is the host's.
+Status measure_process_share(const Options& options, plan::PoolEntry& entry) {
+  entry.process_gb = 0;
+  if (options.device != "cpu") return {};
+  const auto share = measure_process();
+  if (!share.ok()) return share.status();
+  row("process", share->gb, "GB", text("of that, without a model: ", share->of));
+  entry.process_gb = share->gb;
+  return {};
+}
+
 Status measure_peer(const Options& options, plan::PoolEntry& entry) {
   const StopSignals signals;
   const auto peer = parse_address(options.peer);
@@ -153,6 +167,7 @@ Status measure(const Options& options, bool writes) {
   if (!gflops.ok()) return gflops.status();
   entry.ram_gb = *ram;
   entry.compute_gflops = *gflops;
+  if (const Status status = measure_process_share(options, entry); !status.ok()) return status;
 
   nlohmann::ordered_json shown = plan::to_json(entry);
   if (entry.ip.empty()) shown["IP"] = nullptr;

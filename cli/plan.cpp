@@ -59,6 +59,8 @@ void add_plan(CLI::App& app) {
   command->add_option("--min-cluster-size", form.min_cluster_size, "The fewest nodes of a cluster")
       ->capture_default_str()
       ->check(at_least(1));
+  command->add_flag("--use-all", form.use_all,
+                    "Cut by time: keep nodes that make the pool slower, instead of leaving them out as spares");
   command->add_option("--seed", form.seed, "Of the search for clusters; the same seed gives the same plan")
       ->capture_default_str();
   command

@@ -21,6 +21,7 @@ using plan::Plan;
 struct Request {
   std::optional<std::string> balance;
   int min_cluster_size = 2;
+  bool use_all = false;
   std::uint64_t seed = 0;
   double optimizer_state = 2;
   int average_every = 100;
@@ -45,6 +46,7 @@ plan::ClusterizeOptions options_of(const Request& request) {
   plan::ClusterizeOptions options;
   if (request.balance) options.form.balance = planned(plan::parse_balance(*request.balance));
   options.form.min_cluster_size = request.min_cluster_size;
+  options.form.use_all = request.use_all;
   options.form.seed = request.seed;
   options.form.training.optimizer_state = request.optimizer_state;
   options.form.training.updates_per_round = request.average_every;
@@ -86,6 +88,7 @@ py::dict memory_of(const plan::StageMemory& memory) {
   result["optimizer"] = memory.optimizer;
   result["versions"] = memory.versions;
   result["activations"] = memory.activations;
+  result["process"] = memory.process;
   result["total"] = memory.total();
   return result;
 }
@@ -155,6 +158,7 @@ void bind_plan(py::module_& module) {
       .def_readonly("memory_bytes", &Plan::memory_bytes)
       .def_readonly("samples_per_s", &Plan::samples_per_s)
       .def_readonly("unused", &Plan::unused)
+      .def_readonly("spares", &Plan::spares)
       .def_readonly("notes", &Plan::notes)
       .def_property_readonly("balance", [](const Plan& plan) { return std::string(plan::name(plan.balance)); })
       .def("clusters", &clusters_of)
@@ -168,14 +172,14 @@ void bind_plan(py::module_& module) {
       "clusterize",
       [](const Engine& engine, const std::optional<py::list>& inputs, std::optional<std::string> balance,
          int min_cluster_size, std::uint64_t seed, double optimizer_state, int average_every, std::string compression,
-         std::string node_data, std::string pool_file, bool write) {
+         std::string node_data, std::string pool_file, bool write, bool use_all) {
         return clusterize(engine, inputs,
-                          {std::move(balance), min_cluster_size, seed, optimizer_state, average_every,
+                          {std::move(balance), min_cluster_size, use_all, seed, optimizer_state, average_every,
                            std::move(compression), std::move(node_data), std::move(pool_file), write});
       },
       py::arg("model"), py::arg("inputs"), py::kw_only(), py::arg("balance"), py::arg("min_cluster_size"),
       py::arg("seed"), py::arg("optimizer_state"), py::arg("average_every"), py::arg("compression") = "none",
-      py::arg("node_data"), py::arg("pool_file"), py::arg("write") = true);
+      py::arg("node_data"), py::arg("pool_file"), py::arg("write") = true, py::arg("use_all") = false);
 }
 
 }  // namespace ravnest::python

@@ -23,6 +23,7 @@ def clusterize(
     *,
     balance: str | None = None,
     min_cluster_size: int = 2,
+    use_all: bool = False,
     optimizer_state: float = 2.0,
     average_every: int = 100,
     compression: bool | str = False,
@@ -41,8 +42,9 @@ def clusterize(
     The pool is grouped into clusters, each of which holds the whole model, one stage per node. Cuts follow `balance`:
     "params" (shares of the parameters in proportion to RAM), "time" (the slowest stage as fast as possible, under each
     node's RAM) or "memory" (the fullest node as empty as possible); by default "time" where every node's compute is
-    known, else "params". A cluster has at least `min_cluster_size` nodes. `optimizer_state` is the number of bytes that
-    the optimizer keeps per byte of weights (2 for Adam, 1 for momentum, 0 for plain SGD), `average_every` the updates
+    known, else "params". A cluster has at least `min_cluster_size` nodes. By time, nodes that would make the pool
+    slower are left out and named as spares, unless `use_all` is True. `optimizer_state` is the number of bytes that the
+    optimizer keeps per byte of weights (2 for Adam, 1 for momentum, 0 for plain SGD), `average_every` the updates
     between two averagings of the clusters, `compression` what the nodes will be given (False, True for "fp16", "bf16",
     "int8", "int4" or "topk:0.01"). `pass_data=True` measures the model's memory by a real pass over the example
     instead of reckoning it from shapes. The search for clusters is seeded by `set_seed`, or by `seed`.
@@ -72,6 +74,7 @@ def clusterize(
                 graph._train.flatten(args, kwargs) if pass_data else None,
                 balance=balance,
                 min_cluster_size=min_cluster_size,
+                use_all=bool(use_all),
                 seed=(current_seed() if seed is None else seed) % 2**63,
                 optimizer_state=optimizer_state,
                 average_every=average_every,
@@ -130,8 +133,9 @@ class PlannedCluster:
 class Plan:
     """What `clusterize` decided: `clusters` and `nodes`, the predicted `samples_per_s`, and `explain()` for people.
 
-    `nodes` are the nodes that have a stage, by their number; `unused` the numbers of those that have none; `notes` what
-    the planner thought worth saying. `print(plan)` shows what clusterize prints.
+    `nodes` are the nodes that have a stage, by their number; `unused` the numbers of those that have none,
+    `spares` of those without which the pool is faster; `notes` what the planner thought worth saying.
+    `print(plan)` shows what clusterize prints.
     """
 
     def __init__(self, core):
@@ -142,6 +146,7 @@ class Plan:
         self.memory_bytes = core.memory_bytes
         self.samples_per_s = core.samples_per_s
         self.unused = tuple(core.unused)
+        self.spares = tuple(core.spares)
         self.notes = tuple(core.notes)
         self.clusters = tuple(_cluster(facts) for facts in core.clusters())
         self.nodes = tuple(sorted((n for c in self.clusters for n in c.nodes), key=lambda node: node.node))

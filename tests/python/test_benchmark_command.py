@@ -48,10 +48,11 @@ def test_the_machine_and_its_link_are_measured_and_written_as_an_entry(server, t
     assert result.returncode == 0, result.stderr
     entry = json.loads((tmp_path / "pool.json").read_text())["0"]
     assert entry["IP"] == IP
-    assert set(entry["benchmarks"]) == {"ram", "bandwidth", "compute", "latency"}
+    assert set(entry["benchmarks"]) == {"ram", "process", "bandwidth", "compute", "latency"}
     assert all(number > 0 for number in entry["benchmarks"].values())
-    for name in ("memory", "matmul", "convolution", "compute", "bandwidth", "latency"):
+    for name in ("memory", "process", "matmul", "convolution", "compute", "bandwidth", "latency"):
         assert f"\n{name}" in f"\n{result.stdout}"
+    assert 0.15 < entry["benchmarks"]["process"] < 0.5, "Python with torch and ravnest"
     shown = result.stdout[result.stdout.index("{") : result.stdout.rindex("}") + 1]
     assert json.loads(shown) == entry
     assert 'added entry "0" in pool.json' in result.stdout

@@ -254,7 +254,7 @@ def test_a_bad_number_is_a_value_error(option, sentence, archive, tmp_path):
 @pytest.mark.parametrize(
     ("option", "kind", "sentence"),
     [
-        ({"min_cluster_size": 10**30}, ValueError, "min_cluster_size must be from 1 to 1000000, not 1000000"),
+        ({"min_cluster_size": 10**30}, ValueError, "min_cluster_size must be at most 1000000, not 1000000"),
         ({"average_every": 2.5}, TypeError, "average_every is a whole number, not 2.5"),
         ({"optimizer_state": "2"}, TypeError, "optimizer_state is a number, not '2'"),
     ],

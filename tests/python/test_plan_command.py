@@ -10,6 +10,7 @@ from pathlib import Path
 
 import models
 import pytest
+import torch
 from pools import write_pool
 
 import ravnest
@@ -40,6 +41,25 @@ def test_plan_prints_the_blocks_and_writes_the_plan(planned):
     assert "node_1" in printed and "Predicted: " in printed and "limited: " in printed
     assert [node.trainable for node in ravnest.Plan.read(folder / "node_data").nodes] == [4896, 8448, 3082]
     assert (folder / "plan.svg").read_text().lstrip().startswith("<")
+
+
+def test_by_time_a_node_that_slows_the_pool_is_a_spare_that_cannot_be_started(archive, tmp_path):
+    node_data = tmp_path / "node_data"
+    write_pool(node_data, [{"ram": 8, "bandwidth": 1000, "compute": compute} for compute in (100, 100, 0.01, 100)])
+    result = run("plan", archive(DIGITS), cwd=tmp_path)
+    assert "node_2 (0.0.0.0:8082) is a spare: without it the pool trains " in result.stdout, result.stderr
+    assert "is a spare" in run("explain", cwd=tmp_path).stdout
+    plan = ravnest.Plan.read(node_data)
+    assert plan.spares == plan.unused == (2,)
+    assert [node.node for node in plan.nodes] == [0, 1, 3]
+    assert not (node_data / "nodes" / "node_2.json").exists()
+    result = run("pack", "node_2", cwd=tmp_path)
+    assert result.returncode == 1 and "node_2 (0.0.0.0:8082) is a spare of this plan" in result.stderr
+    with pytest.raises(Exception, match=r"is a spare of this plan.*use_all=True"):
+        ravnest.Node(name="node_2", node_data=node_data, optimizer=torch.optim.SGD).start()
+    result = run("plan", archive(DIGITS), "--use-all", cwd=tmp_path)
+    assert "without node_2 (0.0.0.0:8082) the pool would train " in result.stdout, result.stderr
+    assert len(ravnest.Plan.read(node_data).nodes) == 4
 
 
 def test_a_dry_run_writes_nothing(planned, archive):

@@ -48,6 +48,17 @@ Result<int> node_named(const plan::Plan& plan, std::string_view name) {
   for (const int node : nodes) {
     if (name == plan::node_name(node) || name == std::to_string(node)) return node;
   }
+  for (std::size_t i = 0; i < plan.pool.nodes.size(); ++i) {
+    const int node = static_cast<int>(i);
+    if (name != plan::node_name(node) && name != std::to_string(node)) continue;
+    const bool spare = std::ranges::find(plan.spares, node) != plan.spares.end();
+    return not_found(plan::describe(plan.pool, node),
+                     spare
+                         ? " is a spare of this plan: the pool trains faster without it, so there is nothing to start "
+                           "here. To use it all the same, plan again with use_all=True (`ravnest plan --use-all`)"
+                         : " has no part in this plan: it is not used, and there is nothing to start here",
+                     "; the plan's nodes are ", names(nodes));
+  }
   return not_found("the plan has no part for a node \"", printable(name), "\"; its nodes are ", names(nodes));
 }
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <map>
 
+#include "ravnest/base/shared_file.h"
+
 namespace ravnest::graph {
 
 at::ScalarType to_torch(ir::DType dtype) {
@@ -58,6 +60,7 @@ at::Tensor copy_of_storage(const ir::Payload& payload, c10::Device device) {
   const auto elements = static_cast<std::int64_t>(payload.storage->bytes.size() / ir::item_size(payload.dtype));
   at::Tensor flat = at::empty({elements}, at::TensorOptions().dtype(to_torch(payload.dtype)));
   if (elements > 0) std::memcpy(flat.data_ptr(), payload.storage->bytes.data(), flat.nbytes());
+  forget(payload.storage->owner, payload.storage->bytes);  // or a stage that is loaded would be there twice
   return device.is_cpu() ? flat : flat.to(device);
 }
 

@@ -12,8 +12,8 @@ constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 class Search {
  public:
-  Search(Scorer& scorer, const std::vector<int>& nodes, int smallest)
-      : scorer_(scorer), everyone_((Mask{1} << nodes.size()) - 1), groups_(everyone_ + 1) {
+  Search(Scorer& scorer, const std::vector<int>& nodes, int smallest, Use use)
+      : scorer_(scorer), use_(use), everyone_((Mask{1} << nodes.size()) - 1), groups_(everyone_ + 1) {
     for (Mask mask = 1; mask <= everyone_; ++mask) {
       if (std::popcount(mask) < smallest) continue;
       std::vector<int> members;
@@ -66,9 +66,10 @@ class Search {
       }
       slowest = std::move(next);
     }
-    if (slowest[everyone_] == kImpossible) return std::nullopt;
+    const Mask used = use_ == Use::kAll ? everyone_ : fastest_of(slowest);
+    if (slowest[used] == kImpossible) return std::nullopt;
     Groups groups;
-    Mask left = everyone_;
+    Mask left = used;
     for (int step = clusters - 2; step >= 0; --step) {
       const Mask part = chosen[step][left];
       groups.push_back(groups_[part]);
@@ -78,16 +79,27 @@ class Search {
     return groups;
   }
 
+  // Of equals the one with the most nodes.
+  Mask fastest_of(const std::vector<double>& slowest) const {
+    Mask best = everyone_;
+    for (Mask mask = everyone_; mask > 0; --mask) {
+      const bool more = slowest[mask] == slowest[best] && std::popcount(mask) > std::popcount(best);
+      if (slowest[mask] < slowest[best] || more) best = mask;
+    }
+    return best;
+  }
+
   Scorer& scorer_;
+  Use use_;
   Mask everyone_;
   std::vector<Group> groups_;
 };
 
 }  // namespace
 
-std::optional<Groups> best_grouping(Scorer& scorer, const std::vector<int>& nodes, int smallest) {
+std::optional<Groups> best_grouping(Scorer& scorer, const std::vector<int>& nodes, int smallest, Use use) {
   if (nodes.empty() || static_cast<int>(nodes.size()) > kExhaustiveLimit) return std::nullopt;
-  return Search(scorer, nodes, smallest).run(static_cast<int>(nodes.size()) / smallest);
+  return Search(scorer, nodes, smallest, use).run(static_cast<int>(nodes.size()) / smallest);
 }
 
 }  // namespace ravnest::plan

@@ -41,14 +41,15 @@ std::string cluster_table(const Plan& plan, int c) {
 }
 
 std::string memory_table(const Plan& plan) {
-  Table table({"node", "weights", "gradients", "optimizer", "stashed versions", "activations in flight", "of RAM"});
+  Table table(
+      {"node", "weights", "gradients", "optimizer", "stashed versions", "activations in flight", "process", "of RAM"});
   for (const PlannedCluster& cluster : plan.clusters) {
     for (const PlannedStage& stage : cluster.stages) {
       const StageMemory& memory = stage.memory;
       const auto bytes = [](std::int64_t value) { return quantity(static_cast<double>(value), "B"); };
       const double share = 100 * static_cast<double>(memory.total()) / ram_bytes(plan, stage.node);
       table.add({node_name(stage.node), bytes(memory.weights), bytes(memory.gradients), bytes(memory.optimizer),
-                 bytes(memory.versions), bytes(memory.activations), quantity(share, "%")});
+                 bytes(memory.versions), bytes(memory.activations), bytes(memory.process), quantity(share, "%")});
     }
   }
   return table.text();
@@ -158,7 +159,10 @@ std::string explain(const Plan& plan) {
   }
   result += "\n";
   if (!rings.empty()) result += averaging_sentence(plan, rings.size()) + reduce_factor_sentence(plan);
-  for (const int node : plan.unused) result += text(describe(plan.pool, node), " is not used.\n");
+  for (const int node : plan.unused) {
+    const bool spare = std::ranges::find(plan.spares, node) != plan.spares.end();
+    result += text(describe(plan.pool, node), spare ? " is a spare.\n" : " is not used.\n");
+  }
   for (const std::string& note : plan.notes) result += text("Note: ", note, "\n");
   return result;
 }

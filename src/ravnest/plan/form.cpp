@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "ravnest/base/units.h"
 #include "ravnest/plan/exhaustive.h"
 #include "ravnest/plan/genetic.h"
 #include "ravnest/plan/obstacles.h"
 #include "ravnest/plan/sane.h"
+#include "ravnest/plan/weakest.h"
 
 namespace ravnest::plan {
 namespace {
@@ -48,14 +50,24 @@ class Former {
       groups = grouped(nodes, smallest);
     }
     if (options_.progress && !options_.progress(1)) return cancelled("planning was interrupted");
-    if (!groups) return does_not_fit();
-    return formation(*groups, std::move(unused));
+    const bool may_spare = balance_ == Balance::kTime && count > 1;
+    if (!groups && !(may_spare && !options_.use_all)) return does_not_fit();
+    std::optional<Formation> made;
+    if (groups) made = formation(*groups, unused);
+    if (may_spare) made = without_brakes(std::move(made), nodes, unused, smallest);
+    if (!made) return does_not_fit();
+    for (const int node : unused) {
+      made->notes.push_back(text(describe(pool_, node), " is not used: the model can be cut into at most ",
+                                 scorer_.most_stages(), scorer_.most_stages() == 1 ? " stage" : " stages", " (",
+                                 what_limits_cuts(costs_), ")"));
+    }
+    return std::move(*made);
   }
 
  private:
   static constexpr int kMostLeftOut = 3;
   static constexpr double kWorthSaying = 1.1;
-  static constexpr std::size_t kMostAsked = 16;
+  static constexpr double kWorthSparing = 1.01;
 
   std::optional<Groups> grouped(const std::vector<int>& nodes, int smallest) {
     std::vector<Groups> candidates = evolve(scorer_, nodes, {options_.seed, smallest, options_.progress});
@@ -109,56 +121,70 @@ class Former {
     std::sort(made.clusters.begin(), made.clusters.end(), [](const FormedCluster& a, const FormedCluster& b) {
       return *std::min_element(a.nodes.begin(), a.nodes.end()) < *std::min_element(b.nodes.begin(), b.nodes.end());
     });
-    if (balance_ == Balance::kTime) note_brake(groups, made);
-    for (const int node : made.unused) {
-      made.notes.push_back(text(describe(pool_, node), " is not used: the model can be cut into at most ",
-                                scorer_.most_stages(), scorer_.most_stages() == 1 ? " stage" : " stages", " (",
-                                what_limits_cuts(costs_), ")"));
-    }
     return made;
   }
 
-  // All nodes are used, since the user listed them; but one that holds back the others is named.
-  void note_brake(const Groups& groups, Formation& made) {
-    const auto clusters = static_cast<int>(groups.size());
-    const auto slowest = std::max_element(groups.begin(), groups.end(), [&](const Group& a, const Group& b) {
-      return judge_.period_s(a, clusters) < judge_.period_s(b, clusters);
-    });
-    if (slowest->members.size() > kMostAsked) return;
-    int node = -1;
-    double best = 0;
-    for (const int member : slowest->members) {
-      const double without = fitness_without(groups, slowest - groups.begin(), member);
-      if (without <= best) continue;
-      best = without;
-      node = member;
+  // What a formation promises, each cluster with the window that it will have.
+  double samples_per_s(const Formation& made) const {
+    TrainingOptions training = options_.training;
+    training.clusters = static_cast<int>(made.clusters.size());
+    std::vector<ClusterPrediction> predictions;
+    for (const FormedCluster& cluster : made.clusters) {
+      std::vector<Machine> machines;
+      for (const int node : cluster.nodes) machines.push_back(scorer_.machines()[node]);
+      const std::vector<StageLoad>& loads = cluster.cutting.loads;
+      const int window = window_for(loads, machines, training);
+      predictions.push_back(predict_cluster(loads, machines, costs_.batch, training, window));
     }
-    const double gain = best / judge_.pool(groups);
-    if (gain < kWorthSaying) return;
-    made.notes.push_back(text("without ", describe(pool_, node), " the pool would train ", quantity(gain, ""),
-                              " times as fast; consider leaving it out, or giving it a better link"));
+    return pool_samples_per_s(predictions);
   }
 
-  // With the same clusters otherwise; what is left of a cluster that becomes too small joins another.
-  double fitness_without(const Groups& groups, std::ptrdiff_t from, int node) {
-    std::vector<int> left = groups[from].members;
-    std::erase(left, node);
-    Groups rest = groups;
-    if (static_cast<int>(left.size()) >= std::max(1, options_.min_cluster_size)) {
-      rest[from] = judge_.group(std::move(left));
-      return judge_.pool(rest);
+  // By time, what can be done with fewer nodes: exactly for few of them, else by leaving out those that are far weaker
+  // than most. Nothing where nobody is to be left out.
+  std::optional<Groups> grouped_without_some(const std::vector<int>& nodes, int smallest) {
+    std::vector<Groups> candidates;
+    if (static_cast<int>(nodes.size()) <= kCheckedAgainstAll) {
+      std::optional<Groups> best = best_grouping(scorer_, nodes, smallest, Use::kTheBest);
+      if (best) candidates.push_back(std::move(*best));
+    } else {
+      for (const std::vector<int>& stronger : without_the_weakest(scorer_.machines(), nodes)) {
+        if (static_cast<int>(stronger.size()) < smallest) continue;
+        std::optional<Groups> groups = grouped(stronger, smallest);
+        if (groups) candidates.push_back(std::move(*groups));
+      }
     }
-    rest.erase(rest.begin() + from);
-    double best = 0;
-    for (std::size_t to = 0; to < rest.size(); ++to) {
-      Groups joined = rest;
-      std::vector<int> members = rest[to].members;
-      members.insert(members.end(), left.begin(), left.end());
-      std::sort(members.begin(), members.end());
-      joined[to] = judge_.group(std::move(members));
-      best = std::max(best, judge_.pool(joined));
+    return best_of(candidates);
+  }
+
+  // The formation itself, or a better one with fewer nodes, where that is asked for; and what is to be said of it.
+  std::optional<Formation> without_brakes(std::optional<Formation> all, const std::vector<int>& nodes,
+                                          std::vector<int> unused, int smallest) {
+    std::optional<Groups> groups = grouped_without_some(nodes, smallest);
+    if (!groups) return all;
+    std::set<int> left(nodes.begin(), nodes.end());
+    for (const Group& group : *groups) {
+      for (const int member : group.members) left.erase(member);
     }
-    return best;
+    if (left.empty()) return all ? std::move(all) : formation(*groups, std::move(unused));
+    std::vector<std::string> names;
+    for (const int node : left) names.push_back(describe(pool_, node));
+    unused.insert(unused.end(), left.begin(), left.end());
+    Formation fewer = formation(*groups, std::move(unused));
+    const double gain = all ? samples_per_s(fewer) / samples_per_s(*all) : 0;
+    if (all && (options_.use_all || gain < kWorthSparing)) {
+      if (gain >= kWorthSaying)
+        all->notes.push_back(text("without ", join(names), " the pool would train ", quantity(gain, ""),
+                                  " times as fast; without use_all ", left.size() == 1 ? "it" : "they",
+                                  " would be left out"));
+      return all;
+    }
+    fewer.spares.assign(left.begin(), left.end());
+    fewer.notes.push_back(
+        text(join(names), left.size() == 1 ? " is a spare: " : " are spares: ",
+             all ? text("without ", left.size() == 1 ? "it" : "them", " the pool trains ", quantity(gain, ""),
+                        " times as fast; use_all keeps ", left.size() == 1 ? "it" : "them")
+                 : text("no cluster with ", left.size() == 1 ? "it" : "them", " holds the model")));
+    return fewer;
   }
 
   void note_other_shares(const Group& group, const std::vector<Machine>& machines, const FormedCluster& cluster,
@@ -198,9 +224,13 @@ class Former {
     double cluster_has = 0;
     int fullest_stage = 0;
     double fullest_share = 0;
+    double processes = 0;
     std::vector<double> needs;
     for (int s = 0; s < stages; ++s) {
-      needs.push_back(static_cast<double>(stage_memory(score.cutting.loads[s], s, stages, options_.training).total()));
+      const StageMemory memory =
+          stage_memory(score.cutting.loads[s], score.machines[s], {s, stages, stages}, options_.training);
+      needs.push_back(static_cast<double>(memory.total()));
+      processes += score.machines[s].process_bytes;
       cluster_needs += needs[s];
       cluster_has += score.machines[s].ram_bytes;
       if (needs[s] / score.machines[s].ram_bytes > fullest_share) {
@@ -211,12 +241,16 @@ class Former {
     if (cluster_needs > cluster_has) {
       return invalid("all ", stages, " nodes together in one cluster have ", quantity(cluster_has, "B"),
                      " of RAM, but its stages, with the weights and activations of ", stages,
-                     " passes in flight, need ", quantity(cluster_needs, "B"), "; ", help());
+                     " passes in flight, need ", quantity(cluster_needs, "B"), of_processes(processes), "; ", help());
     }
     const int node = group.members[score.order[fullest_stage]];
     return invalid(describe(pool_, node), " has ", quantity(score.machines[fullest_stage].ram_bytes, "B"),
                    " of RAM, but the smallest stage that it could be given needs ", quantity(needs[fullest_stage], "B"),
-                   "; ", help());
+                   of_processes(score.machines[fullest_stage].process_bytes), "; ", help());
+  }
+
+  static std::string of_processes(double bytes) {
+    return bytes > 0 ? text(", of which ", quantity(bytes, "B"), " the process takes without the model") : "";
   }
 
   static std::string_view help() {

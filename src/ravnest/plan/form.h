@@ -16,6 +16,8 @@ namespace ravnest::plan {
 struct FormOptions {
   std::optional<Balance> balance;  // by default time where every node's compute is known, else params
   int min_cluster_size = 2;
+  // By time nodes that would make the pool slower are left out, as spares; or all are used.
+  bool use_all = false;
   std::uint64_t seed = 0;
   TrainingOptions training;
   std::function<bool(double)> progress;  // is told the share that is done; false ends it all
@@ -28,7 +30,8 @@ struct FormedCluster {
 
 struct Formation {
   std::vector<FormedCluster> clusters;  // by their lowest node
-  std::vector<int> unused;              // nodes for which the model has no stage
+  std::vector<int> unused;              // nodes that have no stage
+  std::vector<int> spares;              // of those, the ones without which the pool is faster
   Balance balance = Balance::kParams;
   std::vector<std::string> notes;
 };

@@ -36,7 +36,8 @@ TEST(Form, WhoStopsTheSearchGetsNoPlanAndNoOtherError) {
   EXPECT_EQ(form_clusters(digits(), equal_pool(9, 1e-6, 10), options).status().code(), Code::kCancelled);
 }
 
-// An independent judge: the best pool over all partitions of the nodes and all orders within clusters.
+// An independent judge: the best pool over all partitions of the nodes, by time of all sets of nodes, and all orders
+// within clusters.
 class BruteForce {
  public:
   BruteForce(const ModelCosts& costs, std::vector<Machine> machines, Balance balance)
@@ -49,6 +50,7 @@ class BruteForce {
   double best() {
     clusters_.clear();
     best_ = 0;
+    by_mask_.assign(std::size_t{1} << machines_.size(), nullptr);
     partition(0);
     return best_;
   }
@@ -57,6 +59,11 @@ class BruteForce {
   // The periods of a set of nodes in its best order, per number of clusters; empty where it cannot hold the model.
   // By RAM alone the order of the pool is kept, unless only another one fits. Equal machines are not told apart.
   const std::vector<double>& periods(unsigned mask) {
+    if (by_mask_[mask] == nullptr) by_mask_[mask] = &periods_of(mask);
+    return *by_mask_[mask];
+  }
+
+  const std::vector<double>& periods_of(unsigned mask) {
     std::vector<int> order;
     for (int i = 0; i < static_cast<int>(machines_.size()); ++i) {
       if ((mask >> i & 1) != 0)
@@ -83,7 +90,7 @@ class BruteForce {
     for (const int node : order) machines.push_back(machines_[node]);
     // The others are in clusters of at least two.
     for (std::size_t k = 1; k <= 1 + (machines_.size() - order.size()) / 2; ++k) {
-      if (k == 1 && order.size() < machines_.size()) continue;
+      if (k == 1 && order.size() < machines_.size() && balance_ != Balance::kTime) continue;
       TrainingOptions training;
       training.clusters = static_cast<int>(k);
       for (const Balance balance : {balance_, Balance::kTime}) {
@@ -99,6 +106,7 @@ class BruteForce {
   void partition(unsigned placed) {
     const unsigned everyone = (1U << machines_.size()) - 1;
     if (placed == everyone) {
+      if (clusters_.empty()) return;
       double slowest = 0;
       for (const unsigned mask : clusters_) {
         const std::vector<double>& own = periods(mask);
@@ -111,6 +119,7 @@ class BruteForce {
     unsigned first = 1;
     while ((placed & first) != 0) first <<= 1;
     const unsigned left = everyone & ~placed;
+    if (balance_ == Balance::kTime) partition(placed | first);  // without it
     for (unsigned part = left; part != 0; part = (part - 1) & left) {
       if ((part & first) == 0 || std::popcount(part) < 2 || periods(part).empty()) continue;
       clusters_.push_back(part);
@@ -124,6 +133,7 @@ class BruteForce {
   Balance balance_;
   double batch_;
   std::map<std::vector<int>, std::vector<double>> known_;
+  std::vector<const std::vector<double>*> by_mask_;
   std::vector<unsigned> clusters_;
   double best_ = 0;
 };
@@ -174,7 +184,7 @@ void check_formation(const ModelCosts& costs, const Pool& pool, const Formation&
     seen.insert(seen.end(), cluster.nodes.begin(), cluster.nodes.end());
   }
   std::sort(seen.begin(), seen.end());
-  EXPECT_EQ(seen.size(), pool.nodes.size());
+  EXPECT_EQ(seen.size() + formed.spares.size(), pool.nodes.size());
   EXPECT_EQ(std::unique(seen.begin(), seen.end()), seen.end());
 }
 
@@ -189,6 +199,8 @@ TEST(Form, RandomPoolsReach98PercentOfTheBruteForceOptimum) {
   std::mt19937 random(11);
   int formed_count = 0;
   int refused = 0;
+  int spares = 0;
+  int short_of_it = 0;
   for (int round = 0; round < kPools; ++round) {
     const bool by_time = round % 2 == 0;
     const int nodes = 2 + static_cast<int>(random() % 9);
@@ -206,12 +218,68 @@ TEST(Form, RandomPoolsReach98PercentOfTheBruteForceOptimum) {
       continue;
     }
     ++formed_count;
+    spares += static_cast<int>(formed->spares.size());
+    EXPECT_TRUE(by_time || formed->spares.empty());
     check_formation(costs, pool, *formed);
     const Plan plan = complete_plan(costs, pool, *formed, options);
-    EXPECT_GE(plan.samples_per_s, 0.98 * best) << "round " << round << ", " << nodes << " nodes";
+    // Which nodes to leave out is decided on fewer places to cut than the judge has: once in a hundred pools another
+    // set is a little better.
+    EXPECT_GE(plan.samples_per_s, (by_time ? 0.9 : 0.98) * best) << "round " << round << ", " << nodes << " nodes";
+    if (plan.samples_per_s < 0.97 * best) ++short_of_it;
   }
   EXPECT_GT(formed_count, kPools / 3);
-  EXPECT_GT(refused, kPools / 10);
+  EXPECT_GT(refused, kPools / 20);
+  EXPECT_GT(spares, kPools / 10);
+  EXPECT_LE(short_of_it, kPools / 100);
+}
+
+Pool with_compute(Pool pool, const std::vector<double>& gflops) {
+  for (std::size_t i = 0; i < gflops.size(); ++i) pool.nodes[i].compute_gflops = gflops[i];
+  return pool;
+}
+
+ModelCosts tower() { return chain(std::vector<Layer>(12, {100'000, 1e9, 1000})); }
+
+TEST(Form, ByTimeANodeThatHoldsBackTheOthersIsASpareAndNamed) {
+  const Pool pool = with_compute(equal_pool(4, 8, 1000), {100, 100, 100, 1});
+  const Formation formed = form_clusters(tower(), pool, {}).value();
+  EXPECT_THAT(formed.spares, ElementsAre(3));
+  EXPECT_THAT(formed.unused, ElementsAre(3));
+  ASSERT_EQ(formed.notes.size(), 1U);
+  EXPECT_THAT(formed.notes[0],
+              testing::MatchesRegex("node_3 .* is a spare: without it the pool trains .* times as fast; "
+                                    "use_all keeps it"));
+  FormOptions all;
+  all.use_all = true;
+  const Formation whole = form_clusters(tower(), pool, all).value();
+  EXPECT_TRUE(whole.spares.empty());
+  EXPECT_THAT(whole.notes[0], testing::HasSubstr("without node_3"));
+  FormOptions by_ram;
+  by_ram.balance = Balance::kParams;
+  EXPECT_TRUE(form_clusters(tower(), pool, by_ram).value().spares.empty());
+  EXPECT_TRUE(
+      form_clusters(tower(), with_compute(equal_pool(4, 8, 1000), {100, 90, 95, 100}), {}).value().spares.empty());
+}
+
+TEST(Form, SparesAreFoundInPoolsTooLargeToLookAtAll) {
+  std::vector<double> gflops(24, 100);
+  gflops[3] = gflops[11] = gflops[17] = 0.5;
+  const Pool pool = with_compute(equal_pool(24, 8, 1000), gflops);
+  const Formation formed = form_clusters(tower(), pool, {}).value();
+  EXPECT_THAT(formed.spares, ElementsAre(3, 11, 17));
+}
+
+TEST(Form, WhatTheProcessTakesCountsAndIsSaid) {
+  Pool pool = equal_pool(3, 0.35, 10);
+  EXPECT_TRUE(form_clusters(tower(), pool, {}).ok());
+  for (PoolNode& node : pool.nodes) node.process_gb.reset();  // what is assumed
+  const Status refused = form_clusters(chain(std::vector<Layer>(12, {2'000'000, 1e9, 1000})), pool, {}).status();
+  EXPECT_EQ(refused.code(), Code::kInvalid);
+  EXPECT_THAT(refused.message(), testing::ContainsRegex("1.05 GB of RAM, .* of which 870 MB the process takes"));
+  pool.nodes[1].ram_gb = 0.1;
+  pool.nodes[0].ram_gb = 8;
+  EXPECT_THAT(form_clusters(tower(), pool, {}).status().message(),
+              testing::HasSubstr("node_1 (0.0.0.0:8081) has 100 MB of RAM, but the smallest stage"));
 }
 
 }  // namespace

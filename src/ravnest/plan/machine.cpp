@@ -15,6 +15,7 @@ std::vector<Machine> machines_of(const Pool& pool) {
   std::vector<Machine> machines;
   for (const PoolNode& node : pool.nodes) {
     machines.push_back({.ram_bytes = node.ram_gb * 1e9,
+                        .process_bytes = node.process_gb.value_or(kAssumedProcessGb) * 1e9,
                         .link_bytes_per_s = node.bandwidth_mbps * 1e6 / 8,
                         .latency_s = node.latency_ms.value_or(0) * 1e-3,
                         .flops_per_s = node.compute_gflops.value_or(assumed) * 1e9});

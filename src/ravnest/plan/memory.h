@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "ravnest/plan/machine.h"
 #include "ravnest/plan/segments.h"
 
 namespace ravnest::plan {
@@ -25,16 +26,27 @@ struct StageMemory {
   std::int64_t optimizer = 0;
   std::int64_t versions = 0;     // older weights, stashed for the passes in flight that began with them
   std::int64_t activations = 0;  // of all passes in flight, what is on its way in and out, and what operators need
+  std::int64_t process = 0;      // what the process takes without the model: interpreter, libraries, its own buffers
 
-  std::int64_t total() const { return weights + gradients + optimizer + versions + activations; }
+  std::int64_t total() const { return weights + gradients + optimizer + versions + activations + process; }
   bool operator==(const StageMemory&) const = default;
 };
 
-// Of the passes that a cluster has in flight, its window, at stage s all but s wait for their backward, each with the
-// version of the weights that its forward used.
-constexpr int passes_in_flight(int stage, int window) { return window - stage; }
+// Where a stage stands in its cluster, and how many passes that has in flight: at least as many as it has stages.
+struct StagePlace {
+  int stage = 0;
+  int stages = 1;
+  int window = 1;
+};
 
-// The window is that of the cluster: at least as many passes as it has stages.
-StageMemory stage_memory(const StageLoad& load, int stage, int window, const TrainingOptions& options);
+// Of the passes that a cluster has in flight, its window, at stage s at most all but s wait for their backward, each
+// with the version of the weights that its forward used. A leaf's backward follows its forward: it never holds a second
+// one.
+constexpr int passes_in_flight(const StagePlace& place) {
+  return place.stage + 1 == place.stages ? 1 : place.window - place.stage;
+}
+
+StageMemory stage_memory(const StageLoad& load, const Machine& machine, const StagePlace& place,
+                         const TrainingOptions& options);
 
 }  // namespace ravnest::plan

@@ -39,6 +39,7 @@ class Completion {
     plan_.memory_bytes = costs.memory_bytes;
     plan_.operators = static_cast<int>(costs.operators.size());
     plan_.unused = formation.unused;
+    plan_.spares = formation.spares;
     plan_.notes = pool.notes;
     plan_.notes.insert(plan_.notes.end(), formation.notes.begin(), formation.notes.end());
     if (!compute_known(pool))
@@ -79,7 +80,7 @@ class Completion {
       for (int p = stage.begin; p < stage.end && stage.module.empty(); ++p) stage.module = costs_.operators[p].module;
       stage.parameters = owned_parameters(costs_, stage.begin, stage.end);
       stage.trainable = owned_trainable(costs_, stage.begin, stage.end);
-      stage.memory = stage_memory(loads[s], s, window, plan_.training);
+      stage.memory = stage_memory(loads[s], machines[s], {s, stages, window}, plan_.training);
       stage.prediction = prediction.stages[s];
     }
     return prediction;

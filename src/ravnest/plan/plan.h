@@ -68,7 +68,8 @@ struct Plan {
   std::int64_t memory_bytes = 0;  // of training the model on one machine
   int operators = 0;
   std::vector<PlannedCluster> clusters;
-  std::vector<int> unused;
+  std::vector<int> unused;   // nodes without a stage
+  std::vector<int> spares;   // of those, the ones without which the pool is faster
   double samples_per_s = 0;  // of the pool
   std::vector<std::string> notes;
 

@@ -22,6 +22,7 @@ Json encode(const PoolNode& node) {
   Json& benchmarks = json["benchmarks"];
   benchmarks["ram"] = node.ram_gb;
   benchmarks["bandwidth"] = node.bandwidth_mbps;
+  if (node.process_gb) benchmarks["process"] = *node.process_gb;
   if (node.compute_gflops) benchmarks["compute"] = *node.compute_gflops;
   if (node.latency_ms) benchmarks["latency"] = *node.latency_ms;
   if (node.reliability) benchmarks["reliability"] = *node.reliability;
@@ -30,7 +31,8 @@ Json encode(const PoolNode& node) {
 
 Json encode(const StageMemory& memory) {
   return {{"weights", memory.weights},   {"gradients", memory.gradients},     {"optimizer", memory.optimizer},
-          {"versions", memory.versions}, {"activations", memory.activations}, {"total", memory.total()}};
+          {"versions", memory.versions}, {"activations", memory.activations}, {"process", memory.process},
+          {"total", memory.total()}};
 }
 
 Json encode(const StagePrediction& prediction) {
@@ -93,6 +95,8 @@ class Decoder {
     plan_.pool.notes.clear();
     root_["notes"].for_each([&](const Field& note) { plan_.notes.push_back(note.string()); });
     root_["unused"].for_each([&](const Field& unused) { plan_.unused.push_back(node(unused)); });
+    if (const auto spares = root_.optional("spares"))
+      spares->for_each([&](const Field& spare) { plan_.spares.push_back(node(spare)); });
     root_["clusters"].for_each([&](const Field& cluster) { add(cluster); });
     plan_.training.clusters = static_cast<int>(plan_.clusters.size());
     if (plan_.clusters.empty()) root_["clusters"].fail("a plan has at least one cluster");
@@ -164,6 +168,7 @@ class Decoder {
     const Field memory = field["memory_bytes"];
     stage.memory = {memory["weights"].integer(), memory["gradients"].integer(), memory["optimizer"].integer(),
                     memory["versions"].integer(), memory["activations"].integer()};
+    if (const auto process = memory.optional("process")) stage.memory.process = process->integer();
     const Field predicted = field["predicted"];
     stage.prediction.compute_s = predicted["compute_s"].number();
     stage.prediction.send_s = predicted["send_s"].number();
@@ -214,6 +219,7 @@ std::string encode_plan(const Plan& plan) {
     json["clusters"].push_back(std::move(made));
   }
   json["unused"] = plan.unused;
+  json["spares"] = plan.spares;
   json["notes"] = plan.notes;
   for (std::size_t node = 0; node < plan.pool.nodes.size(); ++node)
     json["pool"][std::to_string(node)] = encode(plan.pool.nodes[node]);

@@ -198,13 +198,21 @@ TEST(Plan, TimeCuttingOnFourTwoOneBeatsEqualShares) {
   EXPECT_GE(planned(costs, pool).samples_per_s, 1.5 * planned(costs, pool, equal).samples_per_s);
 }
 
-TEST(Plan, ANodeThatHoldsBackThePoolIsNamed) {
+TEST(Plan, ANodeThatHoldsBackThePoolIsASpareInAllThatIsShownAndKept) {
   const ModelCosts costs = chain(std::vector<Layer>(12, {1000, 1e9, 100'000}));
   Pool pool = equal_pool(5, 8, 1000);
   for (PoolNode& node : pool.nodes) node.compute_gflops = 100;
   EXPECT_THAT(planned(costs, pool).notes, testing::IsEmpty());
   pool.nodes[3].bandwidth_mbps = 0.1;
-  EXPECT_THAT(planned(costs, pool).notes,
+  const Plan plan = planned(costs, pool);
+  EXPECT_THAT(plan.notes, testing::Contains(HasSubstr("node_3 (0.0.0.0:8083) is a spare: without it")));
+  EXPECT_THAT(explain(plan), HasSubstr("node_3 (0.0.0.0:8083) is a spare.\n"));
+  const Plan read = decode_plan(encode_plan(plan), "plan.json").value();
+  EXPECT_THAT(read.spares, testing::ElementsAre(3));
+  EXPECT_THAT(read.unused, testing::ElementsAre(3));
+  FormOptions all;
+  all.use_all = true;
+  EXPECT_THAT(planned(costs, pool, all).notes,
               testing::Contains(HasSubstr("without node_3 (0.0.0.0:8083) the pool would train ")));
 }
 

@@ -59,10 +59,11 @@ class Decoder {
     }
     const Field benchmarks = expect_member(field, "benchmarks", R"({"ram": GB, "bandwidth": Mbps})");
     expect_object(benchmarks, R"({"ram": GB, "bandwidth": Mbps})");
-    note_unknown(benchmarks, {"ram", "bandwidth", "compute", "latency", "reliability"});
+    note_unknown(benchmarks, {"ram", "process", "bandwidth", "compute", "latency", "reliability"});
     node.ram_gb = expect_number(expect_member(benchmarks, "ram", "the memory it may use, in GB"), kRamGb);
     node.bandwidth_mbps =
         expect_number(expect_member(benchmarks, "bandwidth", "its bandwidth, in Mbps"), kBandwidthMbps);
+    if (const auto process = benchmarks.optional("process")) node.process_gb = expect_number(*process, kProcessGb);
     if (const auto compute = benchmarks.optional("compute"))
       node.compute_gflops = expect_number(*compute, kComputeGflops);
     if (const auto latency = benchmarks.optional("latency")) node.latency_ms = expect_number(*latency, kLatencyMs);

@@ -18,6 +18,7 @@ struct PoolNode {
   std::string label;                     // the user's "name" for the machine; may be empty
   double ram_gb = 0;                     // 10^9 bytes that the node may use
   double bandwidth_mbps = 0;             // 10^6 bits a second, each way
+  std::optional<double> process_gb;      // of those, what its process takes without the model
   std::optional<double> compute_gflops;  // 10^9 operations a second
   std::optional<double> latency_ms;      // one way
   std::optional<double> reliability;     // chance to be there an hour from now

@@ -28,6 +28,9 @@ Status check(const PoolEntry& entry) {
   if (entry.compute_gflops) {
     if (Status compute = expect_within(kComputeGflops, "compute", *entry.compute_gflops); !compute.ok()) return compute;
   }
+  if (entry.process_gb) {
+    if (Status process = expect_within(kProcessGb, "process", *entry.process_gb); !process.ok()) return process;
+  }
   return entry.latency_ms ? expect_within(kLatencyMs, "latency", *entry.latency_ms) : Status();
 }
 
@@ -35,6 +38,7 @@ Status check(const PoolEntry& entry) {
 
 ordered_json to_json(const PoolEntry& entry) {
   ordered_json benchmarks = {{"ram", rounded(entry.ram_gb)}, {"bandwidth", rounded(entry.bandwidth_mbps)}};
+  if (entry.process_gb) benchmarks["process"] = rounded(*entry.process_gb);
   if (entry.compute_gflops) benchmarks["compute"] = rounded(*entry.compute_gflops);
   if (entry.latency_ms) benchmarks["latency"] = rounded(*entry.latency_ms);
   return {{"IP", entry.ip}, {"benchmarks", std::move(benchmarks)}};

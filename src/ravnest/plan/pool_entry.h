@@ -17,6 +17,7 @@ struct PoolEntry {
   double bandwidth_mbps = 0;
   std::optional<double> compute_gflops = std::nullopt;
   std::optional<double> latency_ms = std::nullopt;
+  std::optional<double> process_gb = std::nullopt;
 };
 
 // {"IP": ..., "benchmarks": {...}}, with four significant digits: no measurement has more to say.

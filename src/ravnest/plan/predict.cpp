@@ -39,7 +39,7 @@ ClusterPrediction predict_cluster(std::span<const StageLoad> loads, std::span<co
   cluster.window = window > 0 ? window : stages;
   for (int s = 0; s < stages; ++s) {
     StagePrediction stage = predict_stage(loads[s], machines[s], options);
-    stage.versions = passes_in_flight(s, cluster.window);
+    stage.versions = passes_in_flight({s, stages, cluster.window});
     stage.staleness = stage.versions - 1;
     cluster.round_trip_s += stage.compute_s;
     if (s > 0) cluster.round_trip_s += hop_s(loads[s], machines[s - 1], machines[s], options);
@@ -90,8 +90,9 @@ int window_for(std::span<const StageLoad> loads, std::span<const Machine> machin
   int window = static_cast<int>(std::min<double>(wanted, kMostPassesPerStage * stages));
   const auto fits = [&](int passes) {
     for (int s = 0; s < stages; ++s) {
-      const auto memory = static_cast<double>(stage_memory(loads[s], s, passes, options).total());
-      if (memory > machines[s].ram_bytes) return false;
+      const auto memory =
+          static_cast<double>(stage_memory(loads[s], machines[s], {s, stages, passes}, options).total());
+      if (memory > kFilledByWindow * machines[s].ram_bytes) return false;
     }
     return true;
   };

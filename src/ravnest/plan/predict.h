@@ -51,11 +51,12 @@ struct ClusterPrediction {
 ClusterPrediction predict_cluster(std::span<const StageLoad> loads, std::span<const Machine> machines,
                                   std::int64_t batch, const TrainingOptions& options, int window = 0);
 
-// As many passes in flight as keep the slowest stage busy while a batch is on its way there and back, as far as every
-// machine has the memory. Not less than there are stages, and not more than kMostPassesPerStage times as many: each
-// makes weights older.
+// As many passes in flight as keep the slowest stage busy while a batch is on its way there and back, as far as that
+// fills no machine's memory beyond kFilledByWindow: where RAM is short the smaller window is the better one. Not less
+// than there are stages, and not more than kMostPassesPerStage times as many: each makes weights older.
 int window_for(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options);
 inline constexpr int kMostPassesPerStage = 8;
+inline constexpr double kFilledByWindow = 0.75;
 
 // Every cluster goes as fast as the slowest, which the others wait for when they average.
 double pool_samples_per_s(std::span<const ClusterPrediction> clusters);

@@ -62,7 +62,7 @@ TEST(Predict, AWiderWindowHidesMoreLatency) {
   EXPECT_DOUBLE_EQ(made.period_s, 1);
   EXPECT_EQ(made.window, 7);
   EXPECT_EQ(made.stages[0].staleness, 6);
-  EXPECT_EQ(made.stages[1].versions, 6);
+  EXPECT_EQ(made.stages[1].versions, 1);
 }
 
 TEST(Predict, TheWindowIsTheNumberOfStagesWhereThatIsEnough) {
@@ -74,8 +74,11 @@ TEST(Predict, TheWindowEndsWhereTheMemoryDoes) {
   std::vector<Machine> machines(2, kMachine);
   for (Machine& machine : machines) machine.latency_s = 2;
   std::vector<StageLoad> loads = {load(1e9, 0, 0), load(1e9, 0, 0)};
-  loads[0].saved_bytes = 200'000'000;  // of a pass in flight; there is room for five
+  loads[0].saved_bytes = 150'000'000;  // of a pass in flight: five fill three quarters of the RAM
   EXPECT_EQ(window_for(loads, machines, {}), 5);
+  machines[0].process_bytes = 150'000'000;
+  EXPECT_EQ(window_for(loads, machines, {}), 4);
+  machines[0].process_bytes = 0;
   for (Machine& machine : machines) machine.latency_s = 200;
   loads[0].saved_bytes = 0;
   EXPECT_EQ(window_for(loads, machines, {}), 2 * kMostPassesPerStage);
@@ -151,9 +154,13 @@ TEST(Predict, MemoryIsWeightsGradientsOptimizerVersionsAndPassesInFlight) {
   stage.trainable_bytes = 80;
   stage.saved_bytes = 10;
   stage.working_bytes = 7;
-  const StageMemory memory = stage_memory(stage, 1, 4, {});
-  EXPECT_EQ(memory, (StageMemory{100, 80, 160, 160, 37}));
-  EXPECT_EQ(memory.total(), 537);
+  Machine machine = kMachine;
+  machine.process_bytes = 1000;
+  const StageMemory memory = stage_memory(stage, machine, {.stage = 1, .stages = 3, .window = 4}, {});
+  EXPECT_EQ(memory, (StageMemory{100, 80, 160, 160, 37, 1000}));
+  EXPECT_EQ(memory.total(), 1537);
+  const StageMemory leaf = stage_memory(stage, machine, {.stage = 2, .stages = 3, .window = 4}, {});
+  EXPECT_EQ(leaf, (StageMemory{100, 80, 160, 0, 17, 1000})) << "a leaf never holds a second pass";
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Range {
 };
 
 inline constexpr Range kRamGb = {1e-6, 1e9, "GB"};
+inline constexpr Range kProcessGb = {0, 1e9, "GB"};
 inline constexpr Range kBandwidthMbps = {1e-6, 1e9, "Mbps"};
 inline constexpr Range kComputeGflops = {1e-6, 1e12, "GFLOP/s"};
 inline constexpr Range kLatencyMs = {0, 1e7, "ms"};

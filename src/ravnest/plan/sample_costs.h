@@ -78,6 +78,7 @@ inline PoolNode machine(double ram_gb, double bandwidth_mbps, int port) {
   node.address = {"0.0.0.0", static_cast<std::uint16_t>(port)};
   node.ram_gb = ram_gb;
   node.bandwidth_mbps = bandwidth_mbps;
+  node.process_gb = 0;  // models of numbers are smaller than any process
   return node;
 }
 

@@ -22,10 +22,11 @@ class Figures {
     check(name + "'s memory of the optimizer", memory.optimizer);
     check(name + "'s memory of versions", memory.versions);
     check(name + "'s memory of activations", memory.activations);
+    check(name + "'s memory of its process", memory.process);
     // As numbers that cannot overflow.
     double sum = 0;
     for (const std::int64_t part :
-         {memory.weights, memory.gradients, memory.optimizer, memory.versions, memory.activations})
+         {memory.weights, memory.gradients, memory.optimizer, memory.versions, memory.activations, memory.process})
       sum += static_cast<double>(part);
     check(name + "'s memory", sum);
   }

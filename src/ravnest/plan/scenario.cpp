@@ -95,11 +95,12 @@ class ScenarioDecoder {
 
   std::vector<PoolNode> draw(const Field& group) {
     expect_object(group, kGroup);
-    expect_only(group, {"count", "ram", "bandwidth", "compute", "latency", "spread"});
+    expect_only(group, {"count", "ram", "process", "bandwidth", "compute", "latency", "spread"});
     PoolNode like;
     like.ram_gb = expect_number(expect_member(group, "ram", "the memory of each node, in GB"), kRamGb);
     like.bandwidth_mbps =
         expect_number(expect_member(group, "bandwidth", "each node's bandwidth, in Mbps"), kBandwidthMbps);
+    if (const auto process = group.optional("process")) like.process_gb = expect_number(*process, kProcessGb);
     if (const auto compute = group.optional("compute")) like.compute_gflops = expect_number(*compute, kComputeGflops);
     if (const auto latency = group.optional("latency")) like.latency_ms = expect_number(*latency, kLatencyMs);
     double share = 0;

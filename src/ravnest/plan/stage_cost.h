@@ -16,7 +16,7 @@ inline constexpr double kImpossible = std::numeric_limits<double>::infinity();
 // Memory as a share of the machine's RAM.
 inline double used_share(const StageLoad& load, const Machine& machine, int stage, int stages,
                          const TrainingOptions& options) {
-  return static_cast<double>(stage_memory(load, stage, stages, options).total()) / machine.ram_bytes;
+  return static_cast<double>(stage_memory(load, machine, {stage, stages, stages}, options).total()) / machine.ram_bytes;
 }
 
 // Seconds per batch that the segment [begin, end) keeps the machine busy; kImpossible where it does not fit. May stop

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ravnest/doctor/plan_here.h"
+#include "ravnest/graph/block_allocator.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/ir/replace.h"
 #include "ravnest/pipeline/routes.h"
@@ -133,6 +134,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
                text("failed: ", joined.endpoint.status().message()));
     return joined.endpoint.status();
   }
+  if (options.device.is_cpu()) graph::keep_large_blocks();
   auto engine = open_stage(options, *here, *number);
   if (!engine.ok()) {
     tell_why(background, std::move(*joined.endpoint), nodes, stage, text("failed: ", engine.status().message()));

@@ -2,10 +2,10 @@
 #include <map>
 #include <set>
 
-#include "ravnest/base/file.h"
 #include "ravnest/base/json.h"
 #include "ravnest/base/json_field.h"
 #include "ravnest/base/printable.h"
+#include "ravnest/base/shared_file.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/ir/archive_layout.h"
 #include "ravnest/graph/ir/program.h"
@@ -210,8 +210,8 @@ Result<Model> read_archive(ByteSpan bytes, std::shared_ptr<const void> owner, st
 Result<Model> read_archive(const std::filesystem::path& path) {
   Result<MappedFile> file = MappedFile::open(path);
   if (!file.ok()) return file.status();
-  const auto owner = std::make_shared<const MappedFile>(std::move(*file));
-  return read_archive(owner->bytes(), owner, path.string());
+  const ByteSpan bytes = file->bytes();  // which stay where they are
+  return read_archive(bytes, share(std::move(*file)), path.string());
 }
 
 }  // namespace ravnest::ir
