@@ -11,11 +11,12 @@ from .batch_counts import BatchCounts
 from .calls import Call
 from .endings import end_in_words
 from .errors import Error
-from .judge import Faults, Judge, guarded, reason_of
+from .judge import Faults, Judge, reason_of
 from .keywords import refuse_unknown
 from .labels import Labels
 from .optimizers import StageOptimizer
 from .own_stage import captured_stage
+from .schedulers import StageScheduler
 from .seed import current_seed
 from .settings import check_training_numbers, compression_name, outer_settings, whole_number
 from .shares import Share, share_of
@@ -100,7 +101,7 @@ class Node:
         self.epoch = 0
         self.label_digest = None  # of the batch that is fed next; 0: it has none; None: not known
         self._progress = progress
-        self._scheduler_made = (lr_scheduler, dict(lr_scheduler_params or {}), lr_step_on_epoch_change)
+        self._scheduler = StageScheduler(lr_scheduler, lr_scheduler_params, lr_step_on_epoch_change)
         self._batch_size = None
         self._shard = None  # whether training data are cut, once a Trainer has said so
         self._stop_at_nan = False
@@ -140,8 +141,6 @@ class Node:
         self.cluster_id, self._clusters = self._core.cluster, self._core.clusters
         self._calls = {train: Call(self._core, train) for train in (True, False)}
         self._optimizer = StageOptimizer(self._core, optimizer, options)
-        self.lr_scheduler = None
-        self._scheduler_steps = 0
 
     # -- facts
 
@@ -152,6 +151,11 @@ class Node:
         if self._call is None and self._equipped:
             self._optimizer.take_state(self._core)
         return self._optimizer.own
+
+    @property
+    def lr_scheduler(self):
+        """The stage's scheduler in torch, once the first call has begun; None where there is none."""
+        return self._scheduler.own
 
     @property
     def share(self) -> Share:
@@ -311,10 +315,7 @@ class Node:
         refuse_autocast_around("the training")
         if self._equipped:
             return
-        self._make_scheduler()
-        _, _, by_epoch = self._scheduler_made
-        step_by = guarded("the scheduler", self._step_scheduler_to) if self.lr_scheduler is not None else None
-        step_by = self._faults.of(step_by)
+        self._scheduler.make(lambda: self.optimizer)
         self._core.equip(
             self._faults.of(self._judge()) if self.is_leaf else None,
             self._faults.of(self._optimizer.for_core()),
@@ -331,8 +332,7 @@ class Node:
             self.average_optim and self._clusters > 1,
             self.clip_value or 0.0,
             self.clip_norm or 0.0,
-            step_by if by_epoch else None,
-            step_by if not by_epoch else None,
+            *(self._faults.of(step) for step in self._scheduler.for_core()),
             self.loss_filename,
             os.path.join(os.path.dirname(self.loss_filename), "val_accuracies.txt"),
             self._progress and self.is_root,
@@ -343,23 +343,6 @@ class Node:
             },
         )
         self._equipped = True
-
-    # -- learning rates
-
-    def _make_scheduler(self):
-        scheduler, params, _ = self._scheduler_made
-        if scheduler is None or self.optimizer is None:
-            return
-        if scheduler is torch.optim.lr_scheduler.ReduceLROnPlateau:
-            raise ValueError("ReduceLROnPlateau needs a metric at each step, which a stage does not have")
-        self.lr_scheduler = scheduler(self._optimizer.own, **params)
-
-    def _step_scheduler_to(self, count):
-        # The node steps the optimizer; torch warns where it has not seen that.
-        self._optimizer.own._opt_called = True
-        while self._scheduler_steps < count:
-            self.lr_scheduler.step()
-            self._scheduler_steps += 1
 
     # -- what is fed
 

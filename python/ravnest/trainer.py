@@ -88,7 +88,7 @@ class Trainer:
         if type(self).train is Trainer.train:
             self._check_loaders(loader_of(train_loader, batch_size))
         if lr_scheduler is not None:
-            node._scheduler_made = (lr_scheduler, dict(lr_scheduler_params or {}), node._scheduler_made[2])
+            node._scheduler = node._scheduler.replaced_by(lr_scheduler, lr_scheduler_params)
 
     def _shard(self, shard, train_loader):
         node = self.node
