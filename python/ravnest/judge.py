@@ -13,7 +13,7 @@ from .errors import CallbackError, Error
 from .labels import Labels, label_part, split
 
 _LONGEST = 1000  # characters of an exception's message
-_NOT_THE_USERS = tuple(os.path.join(os.path.dirname(file), "") for file in (__file__, torch.__file__))
+_NOT_THE_USERS = tuple(os.path.join(os.path.dirname(file), "") for file in (__file__, torch.__file__, os.__file__))
 
 
 class Judge:
@@ -120,11 +120,13 @@ def brief(error: BaseException) -> str:
     """The exception in one line, with the place in the user's code."""
     words = " ".join(str(error).split())
     line = f"{type(error).__name__}: {words}" if words else type(error).__name__
-    return line[:_LONGEST] + place_of(error)
+    if len(line) > _LONGEST:
+        line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
+    return line + place_of(error)
 
 
 def place_of(error: BaseException) -> str:
-    """ " (train.py, line 12, in criterion)": the innermost place that is not in torch or here."""
+    """The innermost place that is not in torch, Python or here, as in (train.py, line 12, in criterion)."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(_NOT_THE_USERS):
             return f" ({os.path.basename(frame.filename)}, line {frame.lineno}, in {frame.name})"
