@@ -114,13 +114,13 @@ class Node:
         self._core = None
         self._faults = Faults()
         end_in_words(self.name)
-        share_cores(node_data, self.name, None if threads is None else whole_number("threads", threads))
         place = (os.fspath(node_data), self.name)
         joins = False
         try:
             refuse_unknown("Node", kwargs, Node.__init__)
             self.outer = outer_settings(outer, outer_momentum, outer_rate)
             check_training_numbers(self)
+            share_cores(node_data, self.name, None if threads is None else whole_number("threads", threads))
             with captured_stage(model, *place) as own_stage:
                 joins = True
                 self._core = _core.Node(

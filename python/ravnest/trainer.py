@@ -69,7 +69,7 @@ class Trainer:
         refuse_unknown("Trainer", kwargs, Trainer.__init__)
         self.node = node
         batch_size, step_size = whole_number("batch_size", batch_size), whole_number("step_size", step_size)
-        val_freq, epochs = whole_number("val_freq", val_freq), whole_number("epochs", epochs)
+        val_freq, epochs = whole_number("val_freq", val_freq), whole_number("epochs", epochs, least=0)
         self.train_loader, self.val_loader = loader_of(train_loader, batch_size), loader_of(val_loader, batch_size)
         if node is not None and node.is_root and train_loader is not None:
             self.train_loader = Items(self.train_loader, node, batch_size)

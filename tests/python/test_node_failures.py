@@ -72,10 +72,10 @@ def test_a_number_that_can_not_be_meant_is_refused(alone, option, value, sentenc
         alone.run(play_with(**{option: value}))
 
 
-@pytest.mark.parametrize("option", ["epochs", "val_freq", "batch_size", "step_size"])
-def test_a_trainers_number_that_can_not_be_meant_is_refused(option):
-    with pytest.raises(ValueError, match=f"{option} must be at least 1, not 0"):
-        Trainer(**{option: 0})
+@pytest.mark.parametrize(("option", "least"), [("epochs", 0), ("val_freq", 1), ("batch_size", 1), ("step_size", 1)])
+def test_a_trainers_number_that_can_not_be_meant_is_refused(option, least):
+    with pytest.raises(ValueError, match=f"{option} must be at least {least}, not {least - 1}"):
+        Trainer(**{option: least - 1})
 
 
 def test_labels_in_another_order(cluster):
