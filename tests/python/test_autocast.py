@@ -287,3 +287,15 @@ def test_autocast_around_training_is_an_error(alone):
 
     with pytest.raises(RuntimeError, match="Put the block around clusterize"):
         alone.run(script)
+
+
+def test_what_casts_keep_is_part_of_a_steps_memory(tmp_path):
+    class Wide(Mixed):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(128, 128) for _ in range(4))
+
+    x = torch.randn(64, 128)
+    graph = ravnest.load(ravnest.capture(Wide(), (x,), path=tmp_path / "m.pt2"))
+    estimated, measured = graph.profile()["saved_bytes"], graph.profile(x)["saved_bytes"]
+    assert abs(estimated - measured) < 0.1 * measured, (estimated, measured)

@@ -1,8 +1,9 @@
-"""Kinds of gradients: sparse embeddings."""
+"""Kinds of gradients and parameters: sparse embeddings, complex weights."""
 
 import pytest
 import torch
 from chain import run_chain
+from nodes import plan
 from passes import assert_equal, loss_of, named
 from torch import nn
 
@@ -45,3 +46,21 @@ def test_a_program_with_sparse_gradients_is_not_changed_itself(tmp_path):
     with pytest.warns(UserWarning, match="captured with dense ones"):
         ravnest.capture(program, path=tmp_path / "m.pt2")
     assert program.graph_module.code == before
+
+
+class Waves(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 3)
+        self.turn = nn.Parameter(torch.randn(6, 6, dtype=torch.complex64))
+
+    def forward(self, x):
+        waves = torch.fft.fft(self.first(x).to(torch.complex64)) @ self.turn
+        return self.last(torch.fft.ifft(waves * waves.conj()).abs())
+
+
+def test_complex_parameters_are_refused_when_a_plan_is_made(tmp_path):
+    with pytest.raises(ravnest.Error, match=r'parameter "turn" is complex64.*torch\.view_as_complex') as raised:
+        plan(tmp_path, Waves(), (torch.randn(4, 6),), nodes=2)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "node_data" / "cluster_0").exists()

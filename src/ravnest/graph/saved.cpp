@@ -64,7 +64,17 @@ class Rules {
  private:
   bool needs(ir::ValueId value) const { return value >= 0 && needs_[value]; }
   void keep(ir::ValueId value) {
-    if (value >= 0) saved_.values.push_back(value);
+    if (value < 0) return;
+    if (is_cast(value))
+      saved_.hidden_bytes += call_.shape(value).elements() * item_bytes(call_.output());
+    else
+      saved_.values.push_back(value);
+  }
+  // Autocast hands the operator a copy of lower precision, which is then what is kept.
+  bool is_cast(ir::ValueId value) const {
+    const ir::DType made = call_.output().dtype;
+    return call_.node().autocast >= 0 && call_.shape(value).dtype == ir::DType::kFloat32 &&
+           (made == ir::DType::kBFloat16 || made == ir::DType::kFloat16);
   }
   void keep_argument(std::string_view name) { keep(call_.value(name)); }
 
