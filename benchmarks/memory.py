@@ -57,7 +57,7 @@ def train(name: str, steps: int) -> None:
     case = CASES[name]
     example = case.example()
     options = {"optimizer": torch.optim.Adam, "criterion": lambda outputs, _: loss_of(outputs), "progress": False}
-    with ravnest.Node(labels=[torch.tensor(i) for i in range(steps)], **options) as node:
+    with ravnest.Node(labels=[example] * steps, **options) as node:
         Steps(node=node, train_loader=[example] * steps).train()
     print(json.dumps({"peak": peak_bytes()}), flush=True)
 
