@@ -22,8 +22,9 @@ def run(*arguments, cwd: Path, timeout_s: float = 60) -> subprocess.CompletedPro
 
 
 def interruptible() -> None:
-    """For a new process: Ctrl-C ends it, even where the tests run in the background and a shell has it ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """For a new process: signals end it, even where the tests run in the background or under nohup."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def start(*arguments, cwd: Path, prepare=None) -> subprocess.Popen:

@@ -273,7 +273,7 @@ TEST_F(Trace, AForwardWithStateOutsideOfItsBuffersIsRefused) {
 
 // Calls are counted outside of its buffers, but a call more changes next to nothing.
 struct Drifting : nn::Module {
-  explicit Drifting(double by) : by(by) {}
+  explicit Drifting(double drift) : by(drift) {}
   torch::Tensor forward(torch::Tensor x) { return x * (1 + by * ++calls); }
   double by;
   int calls = 0;

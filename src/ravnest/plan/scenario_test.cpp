@@ -121,7 +121,8 @@ TEST(Scenario, EachMistakeIsNamedWithItsPlaceAndWhatWasExpected) {
       {R"({"nodes": [{"ram": 1, "bandwidth": 1, "latency": -2}]})",
        "s.json.nodes[0].latency: expected a number that is not negative (ms), got -2"},
       {R"({"nodes": [{"ram": 1, "bandwith": 1}]})",
-       "s.json.nodes[0].bandwith is not a known key; expected count, ram, process, bandwidth, compute, latency, spread"},
+       "s.json.nodes[0].bandwith is not a known key; expected count, ram, process, bandwidth, compute, latency, "
+       "spread"},
       {R"({"nodes": [{"ram": 1, "bandwidth": 1}], "batch": 3})",
        "s.json.batch is not a known key; expected nodes, pool, events, balance, min_cluster_size, seed, "
        "optimizer_state, reduce_factor"},

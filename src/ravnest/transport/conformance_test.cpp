@@ -414,7 +414,7 @@ TEST_P(Conformance, RoundTripsAreMeasured) {
   auto b = open("b", {"a"});
   const TimePoint deadline = patiently();
   // The first may meet a busy moment.
-  const auto is_measured = [&](double seconds) { return seconds > 0 && seconds < 1; };
+  const auto is_measured = [](double trip_s) { return trip_s > 0 && trip_s < 1; };
   while (!is_measured(a->statistics("b")->round_trip_s) && SystemClock().now() < deadline) {
     (void)a->receive(in_seconds(0.05));
   }

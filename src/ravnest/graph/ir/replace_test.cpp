@@ -11,8 +11,8 @@ using testing::HasSubstr;
 Model model_of(int inputs, int outputs) {
   Model model;
   for (Graph* graph : {&model.train, &model.eval}) {
-    graph->inputs.push_back({InputKind::kParameter, 0, "w"});
-    for (int i = 0; i < inputs; ++i) graph->inputs.push_back({InputKind::kUser, i + 1, ""});
+    graph->inputs.push_back({.kind = InputKind::kParameter, .value = 0, .target = "w"});
+    for (int i = 0; i < inputs; ++i) graph->inputs.push_back({.kind = InputKind::kUser, .value = i + 1});
     graph->outputs.resize(static_cast<std::size_t>(outputs));
   }
   model.weights.emplace_back("w", Payload());
