@@ -1,7 +1,11 @@
 #include "ravnest/plan/exhaustive.h"
 
+#include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
+#include <map>
+#include <numeric>
 
 namespace ravnest::plan {
 namespace {
@@ -9,6 +13,9 @@ namespace {
 using Mask = unsigned;
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
+// Per number of clusters, of nodes of which some are left out: scores are made with little care, so that the best may
+// be another one.
+constexpr std::size_t kBestSets = 4;
 
 class Search {
  public:
@@ -24,24 +31,22 @@ class Search {
     }
   }
 
-  std::optional<Groups> run(int most_clusters) {
-    std::optional<Groups> best;
-    double best_fitness = 0;
+  std::vector<Groups> run(int most_clusters) {
+    std::multimap<double, Groups, std::greater<>> by_fitness;
     for (int clusters = 1; clusters <= most_clusters; ++clusters) {
-      std::optional<Groups> groups = fastest(clusters);
-      if (!groups) continue;
-      const double fitness = scorer_.pool(*groups);
-      if (fitness > best_fitness) {
-        best_fitness = fitness;
-        best = std::move(groups);
+      for (Groups& groups : fastest(clusters)) {
+        const double fitness = scorer_.pool(groups);
+        if (fitness > 0) by_fitness.emplace(fitness, std::move(groups));
       }
     }
-    return best;
+    std::vector<Groups> result;
+    for (auto& [fitness, groups] : by_fitness) result.push_back(std::move(groups));
+    return result;
   }
 
  private:
-  // The partition into exactly so many groups whose slowest is fastest.
-  std::optional<Groups> fastest(int clusters) {
+  // The partitions into exactly so many groups whose slowest is fastest, of all nodes or of each of the best sets.
+  std::vector<Groups> fastest(int clusters) {
     std::vector<double> alone(everyone_ + 1, kImpossible);
     for (Mask mask = 1; mask <= everyone_; ++mask) {
       if (groups_[mask].scores != nullptr && scorer_.score(groups_[mask], clusters).fits())
@@ -66,27 +71,31 @@ class Search {
       }
       slowest = std::move(next);
     }
-    const Mask used = use_ == Use::kAll ? everyone_ : fastest_of(slowest);
-    if (slowest[used] == kImpossible) return std::nullopt;
-    Groups groups;
-    Mask left = used;
-    for (int step = clusters - 2; step >= 0; --step) {
-      const Mask part = chosen[step][left];
-      groups.push_back(groups_[part]);
-      left ^= part;
+    std::vector<Groups> result;
+    for (const Mask used : use_ == Use::kAll ? std::vector{everyone_} : best_sets(slowest)) {
+      if (slowest[used] == kImpossible) continue;
+      Groups& groups = result.emplace_back();
+      Mask left = used;
+      for (int step = clusters - 2; step >= 0; --step) {
+        const Mask part = chosen[step][left];
+        groups.push_back(groups_[part]);
+        left ^= part;
+      }
+      groups.push_back(groups_[left]);
     }
-    groups.push_back(groups_[left]);
-    return groups;
+    return result;
   }
 
-  // Of equals the one with the most nodes.
-  Mask fastest_of(const std::vector<double>& slowest) const {
-    Mask best = everyone_;
-    for (Mask mask = everyone_; mask > 0; --mask) {
-      const bool more = slowest[mask] == slowest[best] && std::popcount(mask) > std::popcount(best);
-      if (slowest[mask] < slowest[best] || more) best = mask;
-    }
-    return best;
+  // Of equals those with the most nodes.
+  std::vector<Mask> best_sets(const std::vector<double>& slowest) const {
+    std::vector<Mask> sets(everyone_);
+    std::iota(sets.begin(), sets.end(), Mask{1});
+    const auto best = sets.begin() + static_cast<std::ptrdiff_t>(std::min(kBestSets, sets.size()));
+    std::partial_sort(sets.begin(), best, sets.end(), [&](Mask a, Mask b) {
+      return slowest[a] != slowest[b] ? slowest[a] < slowest[b] : std::popcount(a) > std::popcount(b);
+    });
+    sets.erase(best, sets.end());
+    return sets;
   }
 
   Scorer& scorer_;
@@ -97,8 +106,8 @@ class Search {
 
 }  // namespace
 
-std::optional<Groups> best_grouping(Scorer& scorer, const std::vector<int>& nodes, int smallest, Use use) {
-  if (nodes.empty() || static_cast<int>(nodes.size()) > kExhaustiveLimit) return std::nullopt;
+std::vector<Groups> best_groupings(Scorer& scorer, const std::vector<int>& nodes, int smallest, Use use) {
+  if (nodes.empty() || static_cast<int>(nodes.size()) > kExhaustiveLimit) return {};
   return Search(scorer, nodes, smallest, use).run(static_cast<int>(nodes.size()) / smallest);
 }
 

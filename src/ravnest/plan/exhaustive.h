@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "ravnest/plan/score.h"
@@ -13,8 +12,9 @@ inline constexpr int kExhaustiveLimit = 12;
 
 enum class Use : std::uint8_t { kAll, kTheBest };
 
-// The fittest partition of `nodes` (at most kExhaustiveLimit), or of some of them, into groups of at least `smallest`;
-// nothing where no partition fits. Looks at every subset once and at every way of putting subsets together.
-std::optional<Groups> best_grouping(Scorer& scorer, const std::vector<int>& nodes, int smallest, Use use = Use::kAll);
+// For each number of clusters the partition of `nodes` (at most kExhaustiveLimit), or those of some of them, into
+// groups of at least `smallest` whose slowest is fastest; the fittest first, none that does not fit. Looks at every
+// subset once and at every way of putting subsets together.
+std::vector<Groups> best_groupings(Scorer& scorer, const std::vector<int>& nodes, int smallest, Use use = Use::kAll);
 
 }  // namespace ravnest::plan

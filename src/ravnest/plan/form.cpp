@@ -75,8 +75,8 @@ class Former {
     // A small pool is checked against all groupings; where nothing was found, a middling one too before giving up.
     const int count = static_cast<int>(nodes.size());
     if (count <= (fits ? kCheckedAgainstAll : kExhaustiveLimit)) {
-      std::optional<Groups> best = best_grouping(scorer_, nodes, smallest);
-      if (best) candidates.insert(candidates.begin(), std::move(*best));
+      std::vector<Groups> best = best_groupings(scorer_, nodes, smallest);
+      if (!best.empty()) candidates.insert(candidates.begin(), std::move(best.front()));
     }
     if (count > kJudgedAgainUpTo && !candidates.empty()) candidates.resize(1);
     return best_of(candidates);
@@ -142,16 +142,24 @@ class Former {
   // By time, what can be done with fewer nodes: exactly for few of them, else by leaving out those that are far weaker
   // than most. Nothing where nobody is to be left out.
   std::optional<Groups> grouped_without_some(const std::vector<int>& nodes, int smallest) {
-    std::vector<Groups> candidates;
+    std::set<std::vector<int>> sets;
     if (static_cast<int>(nodes.size()) <= kCheckedAgainstAll) {
-      std::optional<Groups> best = best_grouping(scorer_, nodes, smallest, Use::kTheBest);
-      if (best) candidates.push_back(std::move(*best));
-    } else {
-      for (const std::vector<int>& stronger : without_the_weakest(scorer_.machines(), nodes)) {
-        if (static_cast<int>(stronger.size()) < smallest) continue;
-        std::optional<Groups> groups = grouped(stronger, smallest);
-        if (groups) candidates.push_back(std::move(*groups));
+      for (const Groups& groups : best_groupings(scorer_, nodes, smallest, Use::kTheBest)) {
+        std::vector<int> members;
+        for (const Group& group : groups) members.insert(members.end(), group.members.begin(), group.members.end());
+        std::sort(members.begin(), members.end());
+        sets.insert(std::move(members));
       }
+    } else {
+      for (std::vector<int>& stronger : without_the_weakest(scorer_.machines(), nodes))
+        sets.insert(std::move(stronger));
+    }
+    sets.erase(nodes);
+    std::vector<Groups> candidates;
+    for (const std::vector<int>& some : sets) {
+      if (static_cast<int>(some.size()) < smallest) continue;
+      std::optional<Groups> groups = grouped(some, smallest);
+      if (groups) candidates.push_back(std::move(*groups));
     }
     return best_of(candidates);
   }
@@ -165,7 +173,6 @@ class Former {
     for (const Group& group : *groups) {
       for (const int member : group.members) left.erase(member);
     }
-    if (left.empty()) return all ? std::move(all) : formation(*groups, std::move(unused));
     std::vector<std::string> names;
     for (const int node : left) names.push_back(describe(pool_, node));
     unused.insert(unused.end(), left.begin(), left.end());

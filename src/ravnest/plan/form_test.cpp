@@ -200,7 +200,6 @@ TEST(Form, RandomPoolsReach98PercentOfTheBruteForceOptimum) {
   int formed_count = 0;
   int refused = 0;
   int spares = 0;
-  int short_of_it = 0;
   for (int round = 0; round < kPools; ++round) {
     const bool by_time = round % 2 == 0;
     const int nodes = 2 + static_cast<int>(random() % 9);
@@ -222,15 +221,11 @@ TEST(Form, RandomPoolsReach98PercentOfTheBruteForceOptimum) {
     EXPECT_TRUE(by_time || formed->spares.empty());
     check_formation(costs, pool, *formed);
     const Plan plan = complete_plan(costs, pool, *formed, options);
-    // Which nodes to leave out is decided on fewer places to cut than the judge has: once in a hundred pools another
-    // set is a little better.
-    EXPECT_GE(plan.samples_per_s, (by_time ? 0.9 : 0.98) * best) << "round " << round << ", " << nodes << " nodes";
-    if (plan.samples_per_s < 0.97 * best) ++short_of_it;
+    EXPECT_GE(plan.samples_per_s, 0.98 * best) << "round " << round << ", " << nodes << " nodes";
   }
   EXPECT_GT(formed_count, kPools / 3);
   EXPECT_GT(refused, kPools / 20);
   EXPECT_GT(spares, kPools / 10);
-  EXPECT_LE(short_of_it, kPools / 100);
 }
 
 Pool with_compute(Pool pool, const std::vector<double>& gflops) {
