@@ -70,6 +70,11 @@ class Former {
   static constexpr double kWorthSparing = 1.01;
 
   std::optional<Groups> grouped(const std::vector<int>& nodes, int smallest) {
+    return best_of(candidates_of(nodes, smallest));
+  }
+
+  // Groupings that are worth a closer look, the best by the quick score first.
+  std::vector<Groups> candidates_of(const std::vector<int>& nodes, int smallest) {
     std::vector<Groups> candidates = evolve(scorer_, nodes, {options_.seed, smallest, options_.progress});
     const bool fits = !candidates.empty() && scorer_.pool(candidates.front()) > 0;
     // A small pool is checked against all groupings; where nothing was found, a middling one too before giving up.
@@ -79,7 +84,7 @@ class Former {
       if (!best.empty()) candidates.insert(candidates.begin(), std::move(best.front()));
     }
     if (count > kJudgedAgainUpTo && !candidates.empty()) candidates.resize(1);
-    return best_of(candidates);
+    return candidates;
   }
 
   // Judged with more care than was spent on each of thousands.
@@ -142,26 +147,38 @@ class Former {
   // By time, what can be done with fewer nodes: exactly for few of them, else by leaving out those that are far weaker
   // than most. Nothing where nobody is to be left out.
   std::optional<Groups> grouped_without_some(const std::vector<int>& nodes, int smallest) {
+    return static_cast<int>(nodes.size()) <= kCheckedAgainstAll ? best_of_few(nodes, smallest)
+                                                                : best_of_many(nodes, smallest);
+  }
+
+  std::optional<Groups> best_of_few(const std::vector<int>& nodes, int smallest) {
     std::set<std::vector<int>> sets;
-    if (static_cast<int>(nodes.size()) <= kCheckedAgainstAll) {
-      for (const Groups& groups : best_groupings(scorer_, nodes, smallest, Use::kTheBest)) {
-        std::vector<int> members;
-        for (const Group& group : groups) members.insert(members.end(), group.members.begin(), group.members.end());
-        std::sort(members.begin(), members.end());
-        sets.insert(std::move(members));
-      }
-    } else {
-      for (std::vector<int>& stronger : without_the_weakest(scorer_.machines(), nodes))
-        sets.insert(std::move(stronger));
+    for (const Groups& groups : best_groupings(scorer_, nodes, smallest, Use::kTheBest)) {
+      std::vector<int> members;
+      for (const Group& group : groups) members.insert(members.end(), group.members.begin(), group.members.end());
+      std::sort(members.begin(), members.end());
+      sets.insert(std::move(members));
     }
     sets.erase(nodes);
     std::vector<Groups> candidates;
     for (const std::vector<int>& some : sets) {
-      if (static_cast<int>(some.size()) < smallest) continue;
       std::optional<Groups> groups = grouped(some, smallest);
       if (groups) candidates.push_back(std::move(*groups));
     }
     return best_of(candidates);
+  }
+
+  // The quick score decides which nodes stay out: a closer look at each set would take seconds.
+  std::optional<Groups> best_of_many(const std::vector<int>& nodes, int smallest) {
+    std::vector<Groups> best;
+    for (const std::vector<int>& stronger : without_the_weakest(scorer_.machines(), nodes)) {
+      if (static_cast<int>(stronger.size()) < smallest) continue;
+      std::vector<Groups> candidates = candidates_of(stronger, smallest);
+      if (candidates.empty() || (!best.empty() && scorer_.pool(candidates.front()) <= scorer_.pool(best.front())))
+        continue;
+      best = std::move(candidates);
+    }
+    return best_of(best);
   }
 
   // The formation itself, or a better one with fewer nodes, where that is asked for; and what is to be said of it.
