@@ -137,7 +137,7 @@ TEST(Plan, APlanWithImpossibleFiguresIsNeitherWrittenNorRead) {
     EXPECT_EQ(decode_plan(encode_plan(bad), "plan.json").status().code(), Code::kCorrupt);
   };
   refused([](Plan& plan) { plan.clusters[0].stages[1].memory.optimizer = INT64_MIN; });
-  refused([](Plan& plan) { plan.clusters[0].stages[1].memory.weights = INT64_MAX - 1; });
+  refused([](Plan& plan) { plan.clusters[0].stages[1].memory.weights = 5'000'000'000'000'000'000; });
   refused([](Plan& plan) { plan.clusters[0].stages[1].prediction.send_s = NAN; });
   refused([](Plan& plan) { plan.clusters[0].period_s = INFINITY; });
   refused([](Plan& plan) { plan.memory_bytes = -1; });

@@ -11,8 +11,8 @@ using testing::HasSubstr;
 Model model_of(int inputs, int outputs) {
   Model model;
   for (Graph* graph : {&model.train, &model.eval}) {
-    graph->inputs.push_back({.kind = InputKind::kParameter, .value = 0, .target = "w"});
-    for (int i = 0; i < inputs; ++i) graph->inputs.push_back({.kind = InputKind::kUser, .value = i + 1});
+    graph->inputs.push_back(Input{InputKind::kParameter, 0, "w", true, {}});
+    for (int i = 0; i < inputs; ++i) graph->inputs.push_back(Input{InputKind::kUser, i + 1, "", true, {}});
     graph->outputs.resize(static_cast<std::size_t>(outputs));
   }
   model.weights.emplace_back("w", Payload());
