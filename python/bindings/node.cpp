@@ -197,16 +197,16 @@ void bind_node(py::module_& module) {
     const py::gil_scoped_release release;
     background()->finish();
   }));
-  module.def("withdraw",
-             [](const std::string& node_data, const std::string& name, bool insecure, const std::string& reason) {
-               train::NodeOptions options;
-               options.name = name;
-               options.node_data = node_data;
-               options.insecure = insecure;
-               options.background = background();
-               const py::gil_scoped_release release;
-               (void)train::Node::withdraw(options, reason);  // who can't be told will see that it is not there
-             });
+  module.def("withdraw", [](const std::string& node_data, const std::string& name, bool insecure,
+                            const std::string& reason, bool interrupted) {
+    train::NodeOptions options;
+    options.name = name;
+    options.node_data = node_data;
+    options.insecure = insecure;
+    options.background = background();
+    const py::gil_scoped_release release;
+    (void)train::Node::withdraw(options, {reason, interrupted});  // who can't be told will see that it is not there
+  });
   // Where the planned stage of that node is.
   module.def("stage_archive", [](const std::string& node_data, const std::string& name) {
     const doctor::PlanHere here = unwrap(doctor::read_plan_here(node_data));
@@ -272,7 +272,10 @@ void bind_node(py::module_& module) {
            })
       .def("finish", [](PyNode& own, bool save, const std::string& run, std::uint64_t epochs,
                         bool more) { return to_dict(finish(own, save, run, epochs, more)); })
-      .def("stop", [](PyNode& own, const std::string& reason) { own.node->stop(reason); })
+      .def("stop",
+           [](PyNode& own, const std::string& reason, bool interrupted) {
+             own.node->stop({reason, interrupted});
+           })
       .def("close",
            [](PyNode& own) {
              const py::gil_scoped_release release;

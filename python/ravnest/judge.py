@@ -133,10 +133,14 @@ def place_of(error: BaseException) -> str:
     return ""
 
 
-def reason_of(error: BaseException) -> str:
-    """Why a node ends the run, in one line for all nodes to read after its name."""
+def farewell_of(error: BaseException) -> tuple[str, bool]:
+    """Why a node ends the run, in one line for all nodes to read after its name, and whether a user interrupted it."""
     if isinstance(error, KeyboardInterrupt):
-        return "was interrupted"
+        return "was interrupted", True
+    return _reason_of(error), False
+
+
+def _reason_of(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"ended its script with the status {error.code}"
     if isinstance(error, Error):

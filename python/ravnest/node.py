@@ -11,7 +11,7 @@ from .batch_counts import BatchCounts
 from .calls import Call
 from .endings import end_in_words
 from .errors import Error
-from .judge import Faults, Judge, reason_of
+from .judge import Faults, Judge, farewell_of
 from .keywords import refuse_unknown
 from .labels import Labels
 from .optimizers import StageOptimizer
@@ -129,10 +129,10 @@ class Node:
             self._make(optimizer, dict(optimizer_params or {}))
         except BaseException as error:
             if self._core is not None:
-                self._core.stop(reason_of(error))
+                self._core.stop(*farewell_of(error))
                 self._core.close()
             elif not joins:  # otherwise the core has told the others itself
-                _core.withdraw(*place, insecure, reason_of(error))
+                _core.withdraw(*place, insecure, *farewell_of(error))
             raise
 
     def _make(self, optimizer, options):
@@ -257,7 +257,7 @@ class Node:
             return
         self._faults.explain(error)
         if self._core is not None:
-            self._core.stop(reason_of(error))
+            self._core.stop(*farewell_of(error))
             self._core.close()
             self._core = None
 
@@ -286,7 +286,7 @@ class Node:
             return result
         except BaseException as error:
             self._faults.explain(error)
-            self._core.stop(reason_of(error))
+            self._core.stop(*farewell_of(error))
             raise
         finally:
             self._call = None

@@ -29,6 +29,15 @@ train, val = loaders()
 with Node(optimizer=torch.optim.Adam, criterion=broken, labels=train) as node:
     Trainer(node=node, train_loader=train, epochs=2).train()
 """
+HESITANT = """
+import torch
+from small_net import criterion, loaders
+from ravnest import Node, Trainer
+
+train, val = loaders()
+with Node(optimizer=torch.optim.Adam, criterion=criterion, labels=train) as node:
+    WORK
+"""
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +69,23 @@ def test_a_signal_to_all_nodes_ends_each_with_its_sentence(folder, processes, by
         assert "Traceback" not in output
         assert output.strip().splitlines()[-1].endswith("was interrupted"), output
         assert output.count("was interrupted") == 1, output
+
+
+@pytest.mark.parametrize("when", ["before its first call", "while it waits for the others"])
+def test_ctrl_c_does_not_wait_for_nodes_that_were_never_started(folder, processes, when):
+    """Whoever starts the only node and changes her mind gets the terminal back."""
+    script = folder / "hesitant.py"
+    pause = 'print("made", flush=True)\n    import signal\n    signal.pause()'
+    work = 'print("made", flush=True)\n    Trainer(node=node, train_loader=train, epochs=1).train()'
+    script.write_text(
+        f"import sys\nsys.path.append({str(FOLDER)!r})\n"
+        + HESITANT.replace("WORK", pause if when == "before its first call" else work)
+    )
+    processes["node_0"] = start(script, "node_0", folder)
+    wait_for_line(processes["node_0"], "made")
+    processes["node_0"].send_signal(signal.SIGINT)
+    status, output = outcomes(processes, 3)["node_0"]
+    assert status == 130 and output.strip().splitlines()[-1] == "ravnest: node_0 was interrupted", output
 
 
 @pytest.mark.parametrize("by", ["python", "command"])

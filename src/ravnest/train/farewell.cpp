@@ -18,6 +18,8 @@ using std::chrono::seconds;
 // For peers that are not there yet, when none is and when some are.
 constexpr Duration kAloneTime = seconds(4);
 constexpr Duration kTogetherTime = seconds(8);
+// For them when this node was interrupted.
+constexpr Duration kInterruptedTime = seconds(1);
 // For whoever has the address to say who it is.
 constexpr Duration kAskingTime = seconds(3);
 
@@ -61,9 +63,9 @@ Joined join_network(const tcp::Options& network) {
 }
 
 void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nodes, int stage,
-              const std::string& reason) {
+              const Farewell& farewell) {
   const wire::Failed told{
-      .stage = static_cast<std::uint32_t>(stage), .lost = false, .reason = printable_reason(reason)};
+      .stage = static_cast<std::uint32_t>(stage), .lost = false, .reason = printable_reason(farewell.reason)};
   const auto hearing = std::make_shared<Hearing>();
   for (const std::string& node : nodes) {
     if (node == endpoint.name()) continue;
@@ -88,7 +90,8 @@ void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nod
   };
   const TimePoint start = SystemClock().now();
   std::unique_lock lock(hearing->mutex);
-  if (!hearing->changed.wait_until(lock, start + kAloneTime, all_heard)) {
+  if (!hearing->changed.wait_until(lock, start + (farewell.interrupted ? kInterruptedTime : kAloneTime), all_heard) &&
+      !farewell.interrupted) {
     lock.unlock();
     const bool together = someone_is_there();
     lock.lock();
@@ -99,10 +102,10 @@ void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nod
 }
 
 void tell_why(Background* background, std::unique_ptr<transport::Endpoint> endpoint,
-              const std::vector<std::string>& nodes, int stage, const std::string& reason) {
+              const std::vector<std::string>& nodes, int stage, const Farewell& farewell) {
   const std::string name = endpoint->name();
-  const auto telling = [own = std::shared_ptr(std::move(endpoint)), nodes, stage, reason] {
-    tell_why(*own, nodes, stage, reason);
+  const auto telling = [own = std::shared_ptr(std::move(endpoint)), nodes, stage, farewell] {
+    tell_why(*own, nodes, stage, farewell);
   };
   if (background == nullptr) return telling();
   background->start(name, telling);

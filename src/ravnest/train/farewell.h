@@ -24,13 +24,22 @@ struct Joined {
 };
 Joined join_network(const transport::tcp::Options& network);
 
+// Why a node ends. `reason` reads on after the node's name. Who interrupts a node wants the terminal back: peers that
+// are not there by then are not waited for.
+struct Farewell {
+  std::string reason;
+  bool interrupted = false;
+
+  static Farewell interruption() { return {"was interrupted", true}; }
+};
+
 // Tells all `nodes` but this one, which is at `stage`, that it ends, and closes the endpoint. Peers that are there hear
 // of it at once; for those that are not there yet it waits a few seconds, and longer where some are: then the others
-// are being started. `reason` reads on after the node's name.
+// are being started.
 void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nodes, int stage,
-              const std::string& reason);
+              const Farewell& farewell);
 // The same in the background, where there is one: whoever calls goes on, and says what is wrong here first.
 void tell_why(Background* background, std::unique_ptr<transport::Endpoint> endpoint,
-              const std::vector<std::string>& nodes, int stage, const std::string& reason);
+              const std::vector<std::string>& nodes, int stage, const Farewell& farewell);
 
 }  // namespace ravnest::train

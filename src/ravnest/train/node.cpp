@@ -108,7 +108,7 @@ void Node::equip(Equipment equipment) {
   driver.on_over = [this](const std::string& task) { return account_of(task); };
   if (is_root()) {
     driver.on_report = [this](wire::Report report) {
-      if (Status taken = record_->on_report(std::move(report)); !taken.ok()) stop(text("failed: ", taken.message()));
+      if (Status taken = record_->on_report(std::move(report)); !taken.ok()) stop({text("failed: ", taken.message())});
     };
     driver.on_open = [this](const std::vector<std::string>& words) { return check_words(words); };
     driver.on_accounts = [this](const std::vector<std::string>& accounts) { return closing_of(accounts); };
@@ -295,7 +295,7 @@ void Node::look_for_strangers() {
     const auto peer = endpoint_->statistics(node);
     if (peer.ok() && peer->state == transport::PeerState::kWaiting &&
         peer->reason.starts_with(transport::tcp::kOfAnotherPlan))
-      return stop(text("failed: it can not work with ", node, ": ", peer->reason));
+      return stop({text("failed: it can not work with ", node, ": ", peer->reason)});
   }
 }
 
@@ -362,22 +362,22 @@ Result<Closing> Node::finish(Task task, bool more, const Poll& poll) {
   return serve(poll);
 }
 
-void Node::stop(std::string reason) {
+void Node::stop(Farewell farewell) {
   {
     const std::lock_guard lock(stop_mutex_);
-    if (!stop_) stop_ = reason;
+    if (!stop_) stop_ = farewell;
   }
-  if (driver_) driver_->stop(std::move(reason));
+  if (driver_) driver_->stop(std::move(farewell.reason));
 }
 
 void Node::close() {
   const bool in_call = computing_.joinable();
   if (in_call) {
-    stop("ended in the middle of a call");
+    stop({"ended in the middle of a call"});
     computing_.join();
   }
   const bool failed = outcome_ && outcome_->closing && !outcome_->closing->ok();
-  const std::optional<std::string> why = [&] {
+  const std::optional<Farewell> why = [&] {
     const std::lock_guard lock(stop_mutex_);
     return stop_;
   }();

@@ -37,6 +37,7 @@
 #include "ravnest/pipeline/model_worker.h"
 #include "ravnest/plan/plan.h"
 #include "ravnest/train/agreement.h"
+#include "ravnest/train/farewell.h"
 #include "ravnest/train/run_record.h"
 #include "ravnest/transport/endpoint.h"
 #include "ravnest/wire/codec.h"
@@ -97,8 +98,8 @@ class Node {
   // Reads the plan, joins the network and reads the stage. Where that fails and the plan tells who the others are, they
   // are told, since they would wait for this node in vain; but not where the node runs already: then all is well.
   static Result<std::unique_ptr<Node>> open(NodeOptions options);
-  // Tells the others that this node, which has not joined, will not take part. `reason` reads on after its name.
-  static Status withdraw(const NodeOptions& options, const std::string& reason);
+  // Tells the others that this node, which has not joined, will not take part.
+  static Status withdraw(const NodeOptions& options, const Farewell& farewell);
   ~Node();
 
   const std::string& name() const { return options_.name; }
@@ -135,9 +136,8 @@ class Node {
   // the next call by themselves, since the user's goes on. Once training is over every node saves its own stage,
   // whatever becomes of the others; where one cannot, this and `serve` fail on all nodes when the rest have saved.
   Result<Closing> finish(Task task, bool more, const Poll& poll);
-  // Ends the run on all nodes. `reason` reads on after the node's name: "was interrupted". Safe from any thread. Where
-  // no call is under way, the others hear it from `close`.
-  void stop(std::string reason);
+  // Ends the run on all nodes. Safe from any thread. Where no call is under way, the others hear it from `close`.
+  void stop(Farewell farewell);
   // Leaves the network in good order. What is called afterwards fails.
   void close();
 
@@ -188,7 +188,7 @@ class Node {
   struct Outcome;
   std::shared_ptr<Outcome> outcome_;
   std::mutex stop_mutex_;
-  std::optional<std::string> stop_;  // why the run is to end
+  std::optional<Farewell> stop_;  // why the run is to end
   bool more_ = false;
   std::vector<metrics::NodeSummary> summaries_;
   pipeline::DriverStatistics before_;  // this call

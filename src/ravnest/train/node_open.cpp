@@ -131,13 +131,14 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   if (!joined.endpoint.ok()) {
     if (joined.elsewhere)
       tell_why(background, std::move(joined.elsewhere), nodes, stage,
-               text("failed: ", joined.endpoint.status().message()));
+               Farewell{text("failed: ", joined.endpoint.status().message())});
     return joined.endpoint.status();
   }
   if (options.device.is_cpu()) graph::keep_large_blocks();
   auto engine = open_stage(options, *here, *number);
   if (!engine.ok()) {
-    tell_why(background, std::move(*joined.endpoint), nodes, stage, text("failed: ", engine.status().message()));
+    tell_why(background, std::move(*joined.endpoint), nodes, stage,
+             Farewell{text("failed: ", engine.status().message())});
     return engine.status();
   }
   std::unique_ptr<Node> node(new Node(std::move(options), std::move(here->plan), std::move(*engine)));
@@ -148,7 +149,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   return node;
 }
 
-Status Node::withdraw(const NodeOptions& options, const std::string& reason) {
+Status Node::withdraw(const NodeOptions& options, const Farewell& farewell) {
   const auto here = doctor::read_plan_here(options.node_data);
   if (!here.ok()) return here.status();
   const auto number = doctor::node_named(here->plan, options.name);
@@ -160,7 +161,7 @@ Status Node::withdraw(const NodeOptions& options, const std::string& reason) {
   Joined joined = join_network(*network);
   auto endpoint = joined.endpoint.ok() ? std::move(*joined.endpoint) : std::move(joined.elsewhere);
   if (!endpoint) return joined.endpoint.status();
-  tell_why(options.background.get(), std::move(endpoint), nodes_of(here->plan, cluster), stage, reason);
+  tell_why(options.background.get(), std::move(endpoint), nodes_of(here->plan, cluster), stage, farewell);
   return {};
 }
 

@@ -21,7 +21,8 @@ std::string random_id() {
 
 // Tells the others why the run is over; those who ended it know already, and pay no attention.
 Status end_run(Node& node, const Status& failure) {
-  node.stop(failure.code() == Code::kCancelled ? std::string("was interrupted") : text("failed: ", failure.message()));
+  node.stop(failure.code() == Code::kCancelled ? Farewell::interruption()
+                                               : Farewell{text("failed: ", failure.message())});
   return failure;
 }
 

@@ -96,7 +96,7 @@ Result<Equipment> Trainer::equipment(const TrainerOptions& options) const {
 Result<Trainer> Trainer::prepare(Node& node, const TrainConfig& config, TrainerOptions options) {
   Trainer trainer(node, config);
   const auto given_up = [&](const Status& failure) {
-    node.stop(text("failed: ", failure.message()));
+    node.stop({text("failed: ", failure.message())});
     return failure;
   };
   if (Status loaded = trainer.load_data(); !loaded.ok()) return given_up(loaded);
