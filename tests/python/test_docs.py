@@ -1,9 +1,15 @@
-"""What the docs say is so: sentences that they quote are ones that the sources print."""
+"""What the docs say is so: the sentences, flags, keys and defaults in them are those of the sources and the command."""
 
 import re
+import tomllib
+from functools import cache
+from pathlib import Path
 
 import pytest
+from command import run
 from quoted_messages import ROOT, pieces, where_raised
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def quotations(page: str) -> list[str]:
@@ -41,3 +47,59 @@ def test_a_sentence_that_was_changed_is_not_found(changed):
 
 def test_names_and_numbers_of_a_quotation_are_not_looked_for():
     assert pieces("node_1 has 2.5 GB, but X needs N: ...") == ["has", "GB, but", "needs"]
+
+
+@cache
+def flags_of(command: str) -> set[str]:
+    """What `ravnest COMMAND --help` lists."""
+    return set(re.findall(r"--[a-z-]+", run(command, "--help", cwd=ROOT).stdout))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_flag_that_a_page_gives_to_a_command_exists(page: Path):
+    text = page.read_text()
+    lines = re.findall(r"^[$] *(.+)$|^(ravnest .+)$|`([^`]+)`", text, re.M)
+    for line in ("".join(each) for each in lines):
+        for command, arguments in re.findall(r"\bravnest ([a-z]+)\b((?: [^#;|]*)?)", line.split(" -- ")[0]):
+            unknown = set(re.findall(r"--[a-z-]+", arguments)) - flags_of(command)
+            assert not unknown, line
+
+
+def train_toml(with_examples: bool) -> dict:
+    """The file with every key in command.md: its defaults, or also the examples, which stand there behind `# `."""
+    block = re.search(r"```toml\n(.*?)```", (ROOT / "docs/command.md").read_text(), re.S)[1]
+    return tomllib.loads(re.sub(r"^# (?=\w+ = )", "", block, flags=re.M) if with_examples else block)
+
+
+def cpp_fields(struct: str) -> dict[str, str]:
+    """Name -> initial value, of the fields of a struct of the C++ core that have one."""
+    for header in (ROOT / "src").rglob("*.h"):
+        if body := re.search(rf"^struct {struct} {{(.*?)^}};", header.read_text(), re.S | re.M):
+            return dict(re.findall(r"(\w+) = ([^;{}]+);", body[1]))
+    raise AssertionError(f"no struct {struct}")
+
+
+@pytest.mark.parametrize(
+    ("table", "structs"),
+    [("", ["TrainConfig"]), ("outer", ["OuterConfig"]), ("data", ["DataConfig", "DataOptions"])],
+    ids=["top", "outer", "data"],
+)
+def test_the_page_on_the_command_shows_the_defaults_of_train_toml(table, structs):
+    shown = train_toml(with_examples=False)
+    shown = shown[table] if table else {key: value for key, value in shown.items() if not isinstance(value, dict)}
+    fields = {key: value for struct in structs for key, value in cpp_fields(struct).items()}
+    # Not written as a number, a word or a yes: an enumeration, whose first member is the default.
+    shown = {key: value for key, value in shown.items() if (table, key) not in {("", "compression"), ("outer", "name")}}
+    assert shown == {key: tomllib.loads(f"value = {fields[key]}")["value"] for key in shown}
+
+
+def test_the_page_on_the_command_has_every_key_of_train_toml():
+    source = next(path for path in (ROOT / "src").rglob("*.cpp") if "kDataKeys = {" in path.read_text()).read_text()
+
+    def keys(name):
+        return set(re.findall(r'"(\w+)"', re.search(rf"\b{name} = {{(.*?)}};", source, re.S)[1]))
+
+    shown = train_toml(with_examples=True)
+    assert set(shown) == keys("kKeys")
+    assert set(shown["outer"]) == keys("kOuterKeys")
+    assert set(shown["data"]) == keys("kDataKeys")
