@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def write_local_pool(nodes: int = 3) -> None:
-    """Write node_data/node_configs.json where there is none. docs/machines.md says what it looks like elsewhere."""
+    """Write node_data/node_configs.json where there is none. docs/walkthrough.md says what it looks like elsewhere."""
     pool = Path("node_data/node_configs.json")
     if pool.exists():
         return

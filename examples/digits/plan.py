@@ -17,7 +17,7 @@ parser.add_argument("--nodes", type=int, default=3, help="local nodes, where the
 parser.add_argument("--seed", type=int, default=42)
 options = parser.parse_args()
 
-# The pool: here a few nodes on this machine. On several machines it has each one's address; see docs/machines.md.
+# The pool: here a few nodes on this machine. On several machines it has each one's address; see docs/walkthrough.md.
 pool = Path("node_data/node_configs.json")
 if not pool.exists():
     pool.parent.mkdir(exist_ok=True)
