@@ -49,6 +49,12 @@ def test_names_and_numbers_of_a_quotation_are_not_looked_for():
     assert pieces("node_1 has 2.5 GB, but X needs N: ...") == ["has", "GB, but", "needs"]
 
 
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "src/README.md", "examples/digits/README.md"])
+def test_links_of_pages_outside_of_the_site_lead_somewhere(page):
+    links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", (ROOT / page).read_text())
+    assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
+
+
 @cache
 def flags_of(command: str) -> set[str]:
     """What `ravnest COMMAND --help` lists."""
