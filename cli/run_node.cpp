@@ -63,7 +63,7 @@ Status run_node(const NodeRequest& request) {
       (*node)->is_root() && clusters > 1 && !config->data.shard) {
     log.warning("all ", clusters,
                 " clusters train on the same data, unless each of them has files of its own: "
-                "shard = true in [data] gives each its part; shard = false says that it is meant so");
+                "shard = true in [data] gives each its part; shard = false says that you mean it so");
   }
   auto trainer = train::Trainer::prepare(**node, *config, {.progress = &progress});
   if (!trainer.ok()) return trainer.status();

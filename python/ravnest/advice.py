@@ -18,8 +18,8 @@ _GRADIENT = (
     "cannot hold. Write the derivative as ordinary operators, or leave it to the criterion"
 )
 _PACKED = (
-    "uses packed sequences (torch.nn.utils.rnn), whose shape hangs on the lengths in a batch. Run the recurrent layer "
-    "over the padded batch, and mask what is padding, or take the last step of each sequence with gather"
+    "uses packed sequences (torch.nn.utils.rnn), whose shape depends on the lengths in a batch. Run the recurrent "
+    "layer over the padded batch, and mask what is padding, or take the last step of each sequence with gather"
 )
 _REENTRANT = (
     "uses torch.utils.checkpoint with use_reentrant=True, whose gradients cannot be compared. Give "

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from .errors import Error
 
 _AGAIN = "give a DataLoader, a list, a tensor, or an object whose __iter__ begins anew"
-_EMPTY = "it is empty, or has less than one batch and leaves that out (drop_last=True)"
+_EMPTY = "it is empty, or has less than one batch, which drop_last=True leaves out"
 
 
 def check_loader(what: str, source, times: int, used: bool) -> None:
@@ -20,7 +20,7 @@ def check_loader(what: str, source, times: int, used: bool) -> None:
         raise ValueError(f"{what} has no batch: {_EMPTY}")
     if times > 1 and isinstance(source, Iterator) and type(source).__module__ in ("builtins", "itertools"):
         raise ValueError(
-            f"{what} is a {type(source).__name__}, which can be gone through only once, and there are {times} epochs: "
+            f"{what} is a {type(source).__name__}, which can be iterated only once, but there are {times} epochs: "
             + _AGAIN
         )
 
@@ -48,8 +48,8 @@ class BatchCounts:
         if before is None:
             return f": {_EMPTY}"
         return (
-            f", after {counted(before[1])} in {self._unit} {before[0]}: it can be gone through only once, as a "
-            f"generator or an iterator; {_AGAIN}"
+            f", after {counted(before[1])} in {self._unit} {before[0]}: it can be iterated only once, as a "
+            f"generator can; {_AGAIN}"
         )
 
 

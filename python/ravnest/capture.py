@@ -30,8 +30,8 @@ _AUTOCAST_AROUND = (
     "are: leave the block, or capture the nn.Module"
 )
 _DENSE = (
-    "an embedding of the model asks for sparse gradients (sparse=True); captured with dense ones, which any optimizer "
-    "takes (SparseAdam does not)"
+    "an embedding of the model asks for sparse gradients (sparse=True); ravnest captures it with dense ones, which all "
+    "optimizers but SparseAdam take"
 )
 
 

@@ -35,7 +35,7 @@ def infer_example(model) -> tuple[tuple, dict]:
             raise ValueError(f"the ExportedProgram carries no example inputs. {_advice()}")
         return model.example_inputs
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"an example is inferred for an nn.Module or an ExportedProgram, not for {type(model)}")
+        raise TypeError(f"ravnest infers an example for an nn.Module or an ExportedProgram, not for {type(model)}")
     model = getattr(model, "_orig_mod", model)
     keyword = _only_argument(model)
     trial, failures = Trial(model), []

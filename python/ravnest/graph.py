@@ -59,7 +59,7 @@ class Graph:
     @random.setter
     def random(self, source: str) -> None:
         if source not in ("keyed", "plain"):
-            raise ValueError(f'random is "keyed" or "plain", not {source!r}')
+            raise ValueError(f'random must be "keyed" or "plain", not {source!r}')
         self._plain = source == "plain"
 
     def parameters(self) -> dict[str, torch.Tensor]:

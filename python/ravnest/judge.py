@@ -40,7 +40,7 @@ class Judge:
             correct, counted = correct_of(result, label_part(item))
             return torch.zeros(()), counted, correct
         if self._criterion is None:
-            raise CallbackError("computes the loss and has no criterion: give Node criterion=")
+            raise CallbackError("the leaf computes the loss and has no criterion: give Node criterion=")
         try:
             loss = self._criterion(result, item)
         except Exception as error:

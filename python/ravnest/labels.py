@@ -130,7 +130,7 @@ class Labels:
         if self._next == 0 and self._before > 0:
             raise Error(
                 f"the labels of {self._node} gave {counted(self._before)} before and none for {where}: they can be "
-                "gone through only once, as a generator or an iterator; give a DataLoader, a list or a tensor"
+                "iterated only once, as a generator can; give a DataLoader, a list or a tensor"
             )
         if self._next <= index:
             raise Error(
@@ -141,7 +141,7 @@ class Labels:
         if digest and own and digest != own:
             raise Error(
                 f"the labels of {self._node} for {where} are not those of {self._root}: both need the same data in the "
-                "same order (the same files, batch size and set_seed; no shuffling by other means than a DataLoader's)"
+                "same order (the same files, batch size and set_seed; only a DataLoader may shuffle)"
             )
         return self._item
 

@@ -23,8 +23,8 @@ def one_mode_warning(train: ExportedProgram, evaluation: ExportedProgram) -> str
     """What to tell a user whose TorchScript module or ExportedProgram does the same in both modes, or None."""
     if True in mode_flags(evaluation):
         return (
-            "the model was traced or exported in training mode and has no other: its eval graph drops out and uses the "
-            "batch's own statistics too. Capture the nn.Module itself to have both"
+            "the model was traced or exported in training mode and has no other: in eval it applies "
+            "dropout and the batch's own statistics, too. Capture the nn.Module itself to have both"
         )
     if mode_flags(train) == {False}:
         return (

@@ -193,7 +193,7 @@ class Node:
         if output_type in (None, "prediction"):
             return self._predict(tensors, kwargs)
         if output_type not in ("val_accuracy", "accuracy"):
-            raise ValueError(f"output_type is 'val_accuracy', 'accuracy' or 'prediction', not {output_type!r}")
+            raise ValueError(f"output_type must be 'val_accuracy', 'accuracy' or 'prediction', not {output_type!r}")
         self._feed_validation(tensors, kwargs, 0, output_type == "val_accuracy")
         return None
 
@@ -354,7 +354,7 @@ class Node:
         digest, self.label_digest = self.label_digest, None
         if digest is None and self.share.parts > 1:
             raise Error(
-                "with shard=True a training loop takes its batches from trainer.train_loader: that is cut as labels are"
+                "with shard=True a training loop takes its batches from trainer.train_loader, cut as the labels are"
             )
         flat = self._calls[True].flatten_batch(tensors, kwargs)
         self._core.feed("train", flat, self.epoch, self._index, digest or 0)

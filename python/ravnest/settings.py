@@ -13,7 +13,7 @@ def compression_name(written: bool | str | None) -> str:
 def whole_number(name: str, value: int, most: int = 2**31 - 1, least: int = 1) -> int:
     """`value`, from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} is a whole number, not {value!r}")
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, not {value}")
     if value > most:
@@ -23,7 +23,7 @@ def whole_number(name: str, value: int, most: int = 2**31 - 1, least: int = 1) -
 
 def number(name: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} is a number, not {value!r}")
+        raise TypeError(f"{name} must be a number, not {value!r}")
     return float(value)
 
 
@@ -36,7 +36,7 @@ def positive(name: str, value: float) -> float:
 def outer_settings(name: str | None, momentum: float, rate: float) -> tuple[float, float] | None:
     """(momentum, rate) of Nesterov's over rounds between clusters; None: rounds give the mean itself."""
     if name not in (None, "nesterov"):
-        raise ValueError(f"outer is None or 'nesterov', not {name!r}")
+        raise ValueError(f"outer must be None or 'nesterov', not {name!r}")
     if not 0 <= number("outer_momentum", momentum) < 1:
         raise ValueError(f"outer_momentum must be at least 0 and less than 1, not {momentum}")
     return (float(momentum), positive("outer_rate", rate)) if name else None

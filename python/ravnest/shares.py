@@ -83,8 +83,8 @@ def warn_of_same_data(source, clusters: int, stacklevel: int) -> None:
     """A warning where `source` gives the same samples on each of several clusters, as far as can be seen."""
     if clusters > 1 and source is not None and _why_not(source) is None:
         warnings.warn(
-            f"all {clusters} clusters train on the same data, unless your script gives each of them others: "
-            "Trainer(shard=True) gives each its part; shard=False says that it is meant so",
+            f"all {clusters} clusters train on the same data, unless your script gives each of them other data: "
+            "Trainer(shard=True) gives each its part; shard=False says that you mean it so",
             stacklevel=stacklevel + 1,
         )
 

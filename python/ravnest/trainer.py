@@ -22,7 +22,7 @@ def _as_call(function):
     @functools.wraps(function)
     def call(self, *args, **kwargs):
         if self.node is None:
-            raise ValueError("a Trainer needs node=")
+            raise ValueError("Trainer needs a node: give node=")
         self.node._stop_at_nan = self.stop_at_nan
         return self.node.call(name, lambda: function(self, *args, **kwargs), save=name == "train" and self.save)
 
@@ -96,7 +96,7 @@ class Trainer:
             if node._equipped and shard != bool(node._shard):
                 raise ValueError(
                     f"{node.name} has begun with shard={bool(node._shard)}, and its leaf keeps to that: "
-                    "give all Trainers of a node the same"
+                    "give all Trainers of a node the same shard="
                 )
             node._shard = shard
         elif node._shard is None and node.is_root:

@@ -255,8 +255,8 @@ def test_a_bad_number_is_a_value_error(option, sentence, archive, tmp_path):
     ("option", "kind", "sentence"),
     [
         ({"min_cluster_size": 10**30}, ValueError, "min_cluster_size must be at most 1000000, not 1000000"),
-        ({"average_every": 2.5}, TypeError, "average_every is a whole number, not 2.5"),
-        ({"optimizer_state": "2"}, TypeError, "optimizer_state is a number, not '2'"),
+        ({"average_every": 2.5}, TypeError, "average_every must be a whole number, not 2.5"),
+        ({"optimizer_state": "2"}, TypeError, "optimizer_state must be a number, not '2'"),
     ],
 )
 def test_an_argument_that_is_no_such_number_is_told_before_the_model_is_captured(option, kind, sentence, folder):

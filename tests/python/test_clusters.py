@@ -232,5 +232,5 @@ def test_what_an_optimizer_of_ones_own_keeps_is_not_known(tmp_path):
 
 
 def test_the_outer_optimizers_name_is_checked(tmp_path):
-    with pytest.raises(ValueError, match="outer is None or 'nesterov', not 'adam'"):
+    with pytest.raises(ValueError, match="outer must be None or 'nesterov', not 'adam'"):
         ravnest.Node(name="node_0", node_data=tmp_path, outer="adam")

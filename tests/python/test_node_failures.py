@@ -60,7 +60,7 @@ def test_a_leaf_without_criterion_or_labels(cluster):
         ("microbatches", -2, "microbatches must be at least 1, not -2"),
         ("window", -1, "window must be at least 0, not -1"),
         ("reduce_factor", 0, "reduce_factor must be at least 1, not 0"),
-        ("reduce_factor", 0.5, "reduce_factor is a whole number, not 0.5"),
+        ("reduce_factor", 0.5, "reduce_factor must be a whole number, not 0.5"),
         ("clip_norm", -1.0, "clip_norm must be more than 0, not -1.0"),
         ("clip_value", float("nan"), "clip_value must be more than 0, not nan"),
         ("outer_momentum", 1, "outer_momentum must be at least 0 and less than 1, not 1"),

@@ -181,7 +181,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_where_that_is_asked_for(cluster,
 @pytest.mark.parametrize(
     ("loader", "sentence"),
     [
-        (lambda: Once(batches()), "train_loader gave no batch in epoch 2, after 7 batches in epoch 1: it can be gone"),
+        (lambda: Once(batches()), "train_loader gave no batch in epoch 2, after 7 batches in epoch 1: it can be iterated"),
         (lambda: Once([]), "train_loader gave no batch in epoch 1: it is empty"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_generator_for_several_epochs_is_refused_at_the_start(cluster):
     for name in ("train_loader", "val_loader"):
         _, errors = cluster.run_to_the_end(play_with(**{name: lambda: (each for each in batches())}))
         assert sorted(errors) == cluster.names
-        sentence = f"{name} is a generator, which can be gone through only once, and there are 2 epochs: "
+        sentence = f"{name} is a generator, which can be iterated only once, but there are 2 epochs: "
         assert all(str(error).startswith(sentence) for error in errors.values()), errors
     assert not (cluster.folder / "losses.txt").exists()
 
@@ -210,12 +210,12 @@ def test_a_generator_for_one_epoch_is_fine(alone):
     assert len(alone.losses()) == 7
 
 
-def test_labels_that_can_be_gone_through_only_once(cluster):
+def test_labels_that_can_be_iterated_only_once(cluster):
     reason = reasons(cluster, play_with(), lambda _: {"labels": Once(batches())})
-    assert "the labels of node_2 gave 7 batches before and none for batch 0 of epoch 1: they can be gone" in reason
+    assert "the labels of node_2 gave 7 batches before and none for batch 0 of epoch 1: they can be iterated" in reason
 
 
-def test_validation_data_that_can_be_gone_through_only_once(alone):
+def test_validation_data_that_can_be_iterated_only_once(alone):
     once = {"val_loader": lambda: Once(list(loaders()[1]))}
     _, errors = alone.run_to_the_end(play_with(**once))
     assert "val_loader gave no batch in validation 2, after 3 batches in validation 1" in str(errors["node_0"])
