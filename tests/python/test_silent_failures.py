@@ -181,7 +181,10 @@ def test_a_loss_that_is_not_finite_ends_the_run_where_that_is_asked_for(cluster,
 @pytest.mark.parametrize(
     ("loader", "sentence"),
     [
-        (lambda: Once(batches()), "train_loader gave no batch in epoch 2, after 7 batches in epoch 1: it can be iterated"),
+        (
+            lambda: Once(batches()),
+            "train_loader gave no batch in epoch 2, after 7 batches in epoch 1: it can be iterated",
+        ),
         (lambda: Once([]), "train_loader gave no batch in epoch 1: it is empty"),
     ],
 )
