@@ -29,7 +29,8 @@ void run_pack(PackOptions options) {
   require(plan::pack(options.node_data, options.node, options.archive));
   std::error_code ignored;
   std::cout << "wrote " << options.archive.string() << " (" << fs::file_size(options.archive, ignored)
-            << " bytes) with the private key of " << options.node << ": copy it to that node's machine over a safe way "
+            << " bytes) with the private key of " << options.node
+            << ": copy it to that node's machine over a secure channel "
             << "and run there: ravnest unpack " << options.archive.filename().string() << '\n';
 }
 

@@ -91,7 +91,7 @@ void run_ping(const Options& options) {
 }  // namespace
 
 void add_ping(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("ping", "Show how the path from this machine to a node is");
+  CLI::App* command = app.add_subcommand("ping", "Measure the path from this machine to a node");
   const auto options = std::make_shared<Options>();
   command->add_option("node", options->node, "The node, such as node_3 or 3")->required();
   command->add_option("--as", options->as, "In whose name to ask; by default another node whose identity is here");

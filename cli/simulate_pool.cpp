@@ -37,7 +37,7 @@ void simulate_pool(const PoolOptions& options) {
   if (const std::string advice = plan::advice(steps); !advice.empty()) std::cout << advice << '\n';
   for (const std::string& note : scenario.pool.notes) std::cout << "Note: " << note << '\n';
   if (!plan::compute_known(scenario.pool))
-    std::cout << "Note: not every node's compute is known; what is missing was assumed\n";
+    std::cout << "Note: the compute of some nodes is not known; the plan assumes it\n";
   if (options.svg.empty()) {
     std::cout << plan::bars(steps, terminal_columns());
   } else {

@@ -112,7 +112,7 @@ void equip(PyNode& own, const std::optional<py::function>& criterion, const py::
   equipment.average_optimizer = average_optim;
   if (average_optim && own.optimizer != nullptr && own.optimizer->kept().empty())
     throw py::value_error(
-        "average_optim=True is for optimizers of torch.optim: of others it is not known what they keep");
+        "average_optim=True needs an optimizer of torch.optim: ravnest does not know the state of others");
   equipment.clip_value = clip_value;
   equipment.clip_norm = clip_norm;
   equipment.on_epochs = counter_of(on_epochs);

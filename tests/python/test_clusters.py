@@ -183,7 +183,7 @@ def test_one_cluster_saves_in_the_middle_of_training(tmp_path, average):
 
 def test_a_stage_of_ones_own_is_refused(tmp_path):
     clusters(tmp_path, 4, [2, 2])
-    with pytest.raises(ravnest.Error, match="can't be averaged with other clusters"):
+    with pytest.raises(ravnest.Error, match="cannot be averaged with other clusters"):
         ravnest.Node(name="node_0", node_data=tmp_path / "node_data", model=torch.nn.Linear(12, 5), seed=42)
 
 
@@ -228,7 +228,7 @@ def test_what_an_optimizer_of_ones_own_keeps_is_not_known(tmp_path):
 
     run = clusters(tmp_path, 4, [2, 2])
     _, errors = run.run_to_the_end(script(optimizer=Own, average_optim=True))
-    assert all("average_optim=True is for optimizers of torch.optim" in str(error) for error in errors.values())
+    assert all("average_optim=True needs an optimizer of torch.optim" in str(error) for error in errors.values())
 
 
 def test_the_outer_optimizers_name_is_checked(tmp_path):

@@ -213,7 +213,7 @@ def test_data_that_is_missing_on_one_node_is_said_on_all(folder, processes):
         (('"Adam"', '"Atom"'), "Atom"),
         (("lr = 0.01", "learning_rate = 0.01"), "learning_rate"),
         (("epochs = 3", "epochs = 0"), "epochs"),
-        (("save = true", 'save = true\ndevice = "cuda:99"'), "the device cuda:99"),
+        (("save = true", 'save = true\ndevice = "cuda:99"'), "there is no device cuda:99 on this machine"),
     ],
 )
 def test_a_bad_config_is_one_line(folder, change, part):

@@ -233,13 +233,13 @@ def test_a_saved_plateau_goes_on():
         ("StepLR", {}, "StepLR needs step_size"),
         ("StepLR", {"step_size": 0}, "step_size has to be at least 1, not 0"),
         ("StepLR", {"step_size": 2.5}, "step_size has to be a whole number, not 2.5"),
-        ("MultiStepLR", {"milestones": [2.5]}, "a milestone is a whole number, not 2.5"),
+        ("MultiStepLR", {"milestones": [2.5]}, "a milestone must be a whole number, not 2.5"),
         ("CosineAnnealingLR", {"T_max": 5, "eta": 1}, "has no option eta; it has T_max and eta_min"),
         ("OneCycleLR", {"max_lr": 0.1}, "needs total_steps, or epochs and steps_per_epoch"),
         ("OneCycleLR", {"max_lr": [1, 2, 3], "total_steps": 5}, "max_lr has 3 numbers for 2 groups"),
         ("OneCycleLR", {"max_lr": 0.1, "total_steps": 5, "anneal_strategy": "x"}, "is cos or linear, not x"),
         ("LinearLR", {"start_factor": 0.0}, "start_factor has to be above 0"),
-        ("ReduceLROnPlateau", {"mode": "up"}, "mode is min or max, not up"),
+        ("ReduceLROnPlateau", {"mode": "up"}, "mode must be min or max, not up"),
     ],
 )
 def test_what_makes_no_sense_is_a_value_error_and_changes_nothing(name, options, message):

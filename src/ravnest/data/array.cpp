@@ -46,7 +46,7 @@ Result<Array> array_of(ir::DType dtype, std::vector<std::int64_t> shape, const w
     const auto odd = std::ranges::find_if(bytes.bytes, [](std::byte each) { return each > std::byte{1}; });
     if (odd != bytes.bytes.end())
       return corrupt(name, ": byte ", position + static_cast<std::size_t>(odd - bytes.bytes.begin()), " is ",
-                     static_cast<int>(*odd), ", and truth values are 0 or 1");
+                     static_cast<int>(*odd), ", but truth values are 0 or 1");
   }
   return Array{dtype, std::move(shape), aligned(bytes, ir::item_size(dtype))};
 }

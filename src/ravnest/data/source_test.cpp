@@ -98,7 +98,7 @@ TEST_F(SourceTest, TheOnlyTensorOfAFileMayHaveAnyName) {
 TEST_F(SourceTest, TruthValuesAreZeroOrOne) {
   const auto x = tensors("x.safetensors", R"("x":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]})", "\x01\x02");
   expect_failure(read_source({.format = "safetensors", .inputs = {x}, .targets = {x}}), Code::kCorrupt,
-                 "is 2, and truth values are 0 or 1");
+                 "is 2, but truth values are 0 or 1");
 }
 
 TEST_F(SourceTest, FilesOfTheWrongFormatAreNamed) {

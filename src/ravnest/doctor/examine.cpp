@@ -55,7 +55,8 @@ class Examination {
     note(check_address(here_, node, attempt()));
     const auto own = caller(here_, node, options_.software);
     if (!own.ok()) {
-      note({{Verdict::kWarning, name, "its port and its peers were not examined, for want of a sound identity"}});
+      note({{Verdict::kWarning, name,
+             "its port and its peers were not examined, since its identity is missing or damaged"}});
       return;
     }
     OwnPort port = take_port(

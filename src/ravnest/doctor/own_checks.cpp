@@ -120,7 +120,7 @@ OwnPort take_port(const PlanHere& here, int node, const std::string& software,
   options.log = Logger("doctor", Level::kOff);
   auto listening = tcp::open(std::move(options));
   if (listening.ok()) {
-    return {{Verdict::kOk, name, text("port ", at.port, " is free; answers there as ", name, " meanwhile")},
+    return {{Verdict::kOk, name, text("port ", at.port, " is free; doctor answers there as ", name, " meanwhile")},
             std::move(listening).value()};
   }
   if (listening.status().code() != Code::kUnavailable)

@@ -127,7 +127,7 @@ std::vector<std::string> remarks(const Path& path) {
                         " as a rule): others use the link, it is wireless, or a machine at its end is busy"));
   }
   if (trips.least_s > kFarS) {
-    said.push_back(text("the way is long: each batch waits ", time_in_words(trips.least_s),
+    said.push_back(text("the round trip is long: each batch waits ", time_in_words(trips.least_s),
                         " more for its gradient; more batches under way at a time hide that"));
   }
   const double slower = mbps(std::min(path.up_bytes_per_s, path.down_bytes_per_s));
@@ -140,7 +140,7 @@ std::vector<std::string> remarks(const Path& path) {
                         rounded(slower, 2), " Mbps)"));
   }
   if (slower < kSlowMbps) {
-    said.push_back(text(rounded(slower, 2), " Mbps is little: 1 MB of activations takes ", time_in_words(8 / slower),
+    said.push_back(text(rounded(slower, 2), " Mbps is slow: 1 MB of activations takes ", time_in_words(8 / slower),
                         ". Compression helps; so does a plan that knows it (\"bandwidth\" in the pool file)"));
   }
   if (std::abs(trips.clock_ahead_s) > kMostSkewS) {

@@ -46,7 +46,7 @@ TEST(PathRemarks, UnequalDirectionsNameTheSlowerOne) {
 TEST(PathRemarks, ASlowPathSaysWhatThatMeans) {
   Path path = good();
   path.up_bytes_per_s = path.down_bytes_per_s = 0.5e6;
-  EXPECT_THAT(remarks(path), ElementsAre(HasSubstr("4.0 Mbps is little: 1 MB of activations takes 2.0 s")));
+  EXPECT_THAT(remarks(path), ElementsAre(HasSubstr("4.0 Mbps is slow: 1 MB of activations takes 2.0 s")));
 }
 
 TEST(PathRemarks, AClockThatIsWrong) {

@@ -107,7 +107,7 @@ Result<std::vector<int>> nodes_to_examine(const PlanHere& here, const std::strin
   const std::string all = names(can);
   std::erase_if(can, [&](int node) { return !is_on_this_machine(here.plan, node, wait); });
   if (can.empty())
-    return not_found("the addresses of ", all, " are all of other machines: run this on those, or choose with --node");
+    return not_found("all addresses of ", all, " belong to other machines: run this there, or choose with --node");
   return can;
 }
 

@@ -59,7 +59,7 @@ Result<LinkHello> decode_hello(ByteSpan bytes) {
   const auto zero = in.u16();
   const auto echoes = in.u32();
   const auto stream_ms = in.u32();
-  if (!stream_ms.ok() || in.remaining() != 0 || *zero != 0) return corrupt("its hello has the wrong form");
+  if (!stream_ms.ok() || in.remaining() != 0 || *zero != 0) return corrupt("its hello is malformed");
   if (*echoes == 0 || *echoes > kMaxEchoes || *stream_ms == 0 || *stream_ms > kMaxStreamMs) {
     return invalid("it asks for ", *echoes, " echoes and streams of ", *stream_ms, " ms, where 1 to ", kMaxEchoes,
                    " and 1 to ", kMaxStreamMs, " are served");
@@ -72,7 +72,7 @@ Result<LinkAnswer> decode_answer(ByteSpan bytes) {
   if (Status status = check_start(in); !status.ok()) return status;
   const auto answer = in.u16();
   if (!answer.ok() || in.remaining() != 0 || *answer > static_cast<std::uint16_t>(LinkAnswer::kRefused)) {
-    return corrupt("its answer has the wrong form");
+    return corrupt("its answer is malformed");
   }
   return static_cast<LinkAnswer>(*answer);
 }

@@ -32,7 +32,7 @@ Result<Form> multi_step_form(const Options& options) {
   std::map<std::int64_t, int> milestones;
   for (const double milestone : numbers(options, "milestones")) {
     if (milestone != std::floor(milestone))
-      return invalid("MultiStepLR: a milestone is a whole number, not ", milestone);
+      return invalid("MultiStepLR: a milestone must be a whole number, not ", milestone);
     ++milestones[static_cast<std::int64_t>(milestone)];
   }
   const double gamma = number(options, "gamma");

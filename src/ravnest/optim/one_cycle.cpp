@@ -93,7 +93,7 @@ Status prepare(const Options& options, std::span<Group> groups, bool cycles) {
 Result<Form> one_cycle_form(const Options& options, Optimizer& optimizer) {
   const std::string& strategy = word(options, "anneal_strategy");
   if (strategy != "cos" && strategy != "linear")
-    return invalid("OneCycleLR: anneal_strategy is cos or linear, not ", strategy);
+    return invalid("OneCycleLR: anneal_strategy must be cos or linear, not ", strategy);
   const Result<std::int64_t> steps = steps_of(options);
   if (!steps.ok()) return steps.status();
   const bool cycles = flag(options, "cycle_momentum");

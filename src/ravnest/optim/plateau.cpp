@@ -99,9 +99,9 @@ class PlateauSchedule final : public Schedule {
 Result<std::unique_ptr<Schedule>> plateau_schedule(const Options& options, Optimizer& optimizer) {
   const std::string& mode = word(options, "mode");
   const std::string& threshold_mode = word(options, "threshold_mode");
-  if (mode != "min" && mode != "max") return invalid("ReduceLROnPlateau: mode is min or max, not ", mode);
+  if (mode != "min" && mode != "max") return invalid("ReduceLROnPlateau: mode must be min or max, not ", mode);
   if (threshold_mode != "rel" && threshold_mode != "abs")
-    return invalid("ReduceLROnPlateau: threshold_mode is rel or abs, not ", threshold_mode);
+    return invalid("ReduceLROnPlateau: threshold_mode must be rel or abs, not ", threshold_mode);
   Result<std::vector<double>> least = per_group("ReduceLROnPlateau", options, "min_lr", optimizer.groups().size(), 0);
   if (!least.ok()) return least.status();
   Patience patience{.lower_is_better = mode == "min",

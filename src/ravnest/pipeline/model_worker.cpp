@@ -238,7 +238,7 @@ std::vector<IValue> ModelWorker::run_training(const PassHead& head, const Pass& 
 
 Result<Verdict> ModelWorker::judge(const PassHead& head, const std::vector<IValue>& outputs) const {
   if (head.kind == PassKind::kPredict) return Verdict();
-  if (!options_.criterion) return invalid("the last stage has no criterion to judge its outputs by");
+  if (!options_.criterion) return invalid("the last stage has no criterion to compute its loss with");
   const bool trains = head.kind == PassKind::kTrain;
   const at::AutoGradMode with_gradients(trains);
   Verdict verdict = options_.criterion(head, outputs);

@@ -15,7 +15,7 @@ namespace {
 std::vector<std::string> notes_on(const ir::Model& model) {
   std::vector<std::string> notes;
   for (const std::string& limit : graph::input_limits(model.train))
-    notes.push_back(text(limit, ": the captured model takes no others"));
+    notes.push_back(text(limit, ": the captured model takes no other sizes"));
   std::set<std::string> libraries;
   for (const ir::Node& node : model.train.nodes) {
     const std::string library = graph::library_of(node.target);
@@ -34,7 +34,7 @@ Status check_real(const ir::Model& model) {
       continue;
     return unsupported("the model's ", payload.is_parameter ? "parameter" : "buffer", " \"", name, "\" is ",
                        ir::dtype_name(payload.dtype),
-                       ", and stages train real ones: keep it as a real tensor with a last dimension of 2, and use "
+                       ", but stages train real ones: keep it as a real tensor with a last dimension of 2, and use "
                        "torch.view_as_complex of it in forward");
   }
   return {};

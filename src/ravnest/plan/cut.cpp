@@ -198,7 +198,7 @@ Result<Balance> parse_balance(std::string_view word) {
   for (const Balance balance : {Balance::kParams, Balance::kTime, Balance::kMemory}) {
     if (word == name(balance)) return balance;
   }
-  return invalid("balance is \"params\", \"time\" or \"memory\", not \"", word, "\"");
+  return invalid("balance must be \"params\", \"time\" or \"memory\", not \"", word, "\"");
 }
 
 double fullest(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options) {

@@ -216,7 +216,7 @@ class Former {
     const std::optional<Cutting> shares = cut(views_.fine, machines, Balance::kParams, options_.training);
     if (!shares || shares->cuts == cluster.cutting.cuts) return;
     made.notes.push_back(text("the cluster of ", describe(pool_, group.members.front()),
-                              " is not cut by shares of RAM, which would not fit, but for the fastest pass that does"));
+                              " is cut for the fastest pass that fits, since shares of RAM do not fit"));
   }
 
   Status too_few_stages(int smallest) const {
@@ -242,7 +242,7 @@ class Former {
     Scorer by_memory(views_, scorer_.machines(), Balance::kMemory, options_.training);
     const Group group = by_memory.group(nodes);
     const ClusterScore score = by_memory.refine(group, 1);
-    if (!score.possible) return internal("no cutting into ", nodes.size(), " stages was found");
+    if (!score.possible) return internal("no way to cut the model into ", nodes.size(), " stages was found");
     const int stages = static_cast<int>(nodes.size());
     double cluster_needs = 0;
     double cluster_has = 0;

@@ -44,7 +44,7 @@ class Completion {
     plan_.notes.insert(plan_.notes.end(), formation.notes.begin(), formation.notes.end());
     if (!compute_known(pool))
       plan_.notes.push_back(
-          "not every node's compute is known; what is missing was assumed (`ravnest benchmark` measures it)");
+          "the compute of some nodes is not known; the plan assumes it (`ravnest benchmark` measures it)");
   }
 
   Plan run() {

@@ -124,7 +124,7 @@ TEST(Plan, AModelWhoseBytesOverflowIsRefused) {
   huge.operators[1].saved_bytes = INT64_MAX / 3;
   const Status status = form_clusters(huge, equal_pool(3, 8, 10), {}).status();
   EXPECT_EQ(status.code(), Code::kInvalid);
-  EXPECT_THAT(status.message(), HasSubstr("cannot be reckoned with"));
+  EXPECT_THAT(status.message(), HasSubstr("the sizes of the model's tensors make no sense"));
 }
 
 TEST(Plan, APlanWithImpossibleFiguresIsNeitherWrittenNorRead) {

@@ -93,8 +93,8 @@ Status check_sums(const ModelCosts& costs, int nodes, const TrainingOptions& tra
   }
   const double most = bytes * (static_cast<double>(kMostPassesPerStage) * nodes + training.optimizer_state + 4);
   if (!negative && kPlannedFigure.has(most)) return {};
-  return invalid("the sizes of the model's tensors cannot be reckoned with (they add up to ", quantity(bytes, "B"),
-                 "); is the example of the batch size that training will use?");
+  return invalid("the sizes of the model's tensors make no sense (they add up to ", quantity(bytes, "B"),
+                 "); does the example have the batch size that you will train with?");
 }
 
 Status check_figures(const Plan& plan) {

@@ -229,7 +229,7 @@ class PlanDrawing {
     note(plan_.clusters.size() == 1
              ? text(count(rings.size(), "ring"), "; one cluster has nobody to average with yet")
              : text(count(rings.size(), "ring"), ", over which the clusters average every ",
-                    plan_.training.updates_per_round, " updates; the last joins hands with the first"));
+                    plan_.training.updates_per_round, " updates; the last one talks to the first"));
     const int columns = std::max(1, static_cast<int>((width_ - 2 * kMargin) / kLegendColumn));
     int place = 0;
     for (const auto& [ring, what] : rings) {

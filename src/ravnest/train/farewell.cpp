@@ -51,8 +51,8 @@ Joined join_network(const tcp::Options& network) {
   if (runs_already(network)) {
     const std::string owner = doctor::port_owner(network.listen.port);
     return {unavailable(network.name, " runs already: it answers at ", network.listen,
-                        owner.empty() ? "" : text(", as ", owner), ". A node runs once; end that one before you start ",
-                        "it again"),
+                        owner.empty() ? "" : text(", as ", owner),
+                        ". Each node may run only once; end that one before you start ", "it again"),
             nullptr};
   }
   tcp::Options elsewhere = network;

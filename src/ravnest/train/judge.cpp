@@ -42,8 +42,8 @@ class Judge {
     try {
       return loss_(output, target);
     } catch (const c10::Error& error) {
-      throw std::runtime_error(text("the loss ", name(options_.loss), " cannot be computed of outputs ", output.sizes(),
-                                    " (", output.scalar_type(), ") and targets ", target.sizes(), " (",
+      throw std::runtime_error(text("the loss ", name(options_.loss), " cannot be computed from outputs ",
+                                    output.sizes(), " (", output.scalar_type(), ") and targets ", target.sizes(), " (",
                                     target.scalar_type(), "): ", error.what_without_backtrace()));
     }
   }

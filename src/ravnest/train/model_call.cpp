@@ -17,13 +17,13 @@ Status check_one_input(const ir::Signature& call) {
   const int count = ir::leaf_count(*spec);
   if (count == 1) return {};
   return unsupported("the model takes ", count, " inputs (", join(call.argument_names),
-                     "), and files of data give one; train it from Python, with Node and Trainer");
+                     "), but data files give one; train it from Python, with Node and Trainer");
 }
 
 Result<std::size_t> judged_output(const ir::Signature& call) {
   const auto spec = ir::parse_tree_spec(call.out_spec);
   if (!spec.ok()) return spec.status();
-  if (ir::leaf_count(*spec) == 0) return invalid("the model has no outputs that a loss could be computed of");
+  if (ir::leaf_count(*spec) == 0) return invalid("the model has no outputs to compute a loss from");
   if (!spec->type.ends_with("dict")) return std::size_t{0};
   const auto keys = ir::dict_keys(*spec);
   if (!keys.ok()) return std::size_t{0};

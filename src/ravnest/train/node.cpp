@@ -234,7 +234,7 @@ Status Node::save() {
 
 Status Node::begin(const std::string& call) {
   if (!endpoint_) return cancelled(name(), " has left its cluster");
-  if (computing_.joinable()) return invalid("a call is under way; it has to end before ", call, "() begins");
+  if (computing_.joinable()) return invalid("another call is under way; it has to end before ", call, "() begins");
   Word word{call, equipment_.settings};
   word.settings["schedule"] = std::string(pipeline::name(equipment_.schedule));
   word.settings["seed"] = std::to_string(equipment_.seed);
@@ -295,7 +295,7 @@ void Node::look_for_strangers() {
     const auto peer = endpoint_->statistics(node);
     if (peer.ok() && peer->state == transport::PeerState::kWaiting &&
         peer->reason.starts_with(transport::tcp::kOfAnotherPlan))
-      return stop({text("failed: it can not work with ", node, ": ", peer->reason)});
+      return stop({text("failed: it cannot work with ", node, ": ", peer->reason)});
   }
 }
 

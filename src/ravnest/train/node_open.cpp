@@ -88,8 +88,8 @@ Result<graph::Engine> load_stage(const std::filesystem::path& archive, const std
 Result<graph::Engine> open_stage(const NodeOptions& options, const doctor::PlanHere& here, int node) {
   if (!options.own_stage.empty() && here.plan.clusters.size() > 1)
     return invalid(
-        "a module of one's own in place of the planned stage can't be averaged with other clusters; "
-        "plan with one cluster, or without the module");
+        "a model of your own (Node(model=...)) cannot be averaged with other clusters; "
+        "plan with one cluster, or leave model= out");
   const std::filesystem::path archive = doctor::folder_of(here, node) / "submod.pt";
   auto engine = load_stage(archive, options.own_stage, options.device);
   if (!engine.ok() || !options.own_stage.empty()) return engine;

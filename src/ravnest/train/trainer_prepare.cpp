@@ -18,7 +18,7 @@ Result<BatchedData> load(const DataConfig& config, const TrainConfig& run, data:
   const std::int64_t size = samples->size();
   if (share.parts > 1 && size < share.parts) {
     return config.lines.at(invalid("shard = true, and ", size, " samples for ", share.parts,
-                                   " clusters: at least one of them would have none"));
+                                   " clusters: at least one cluster would have none"));
   }
   return BatchedData{std::move(*samples), data::Batches(size, run.batch_size, config.shuffle, run.seed, share)};
 }

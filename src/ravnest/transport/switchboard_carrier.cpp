@@ -76,7 +76,7 @@ Status Switchboard::admits(const std::string& peer, const wire::Hello& hello) co
 Status Switchboard::admits(const std::string& name, const Peer& peer, const wire::Hello& hello) const {
   if (!peer.session->linked() || peer.session->continues(hello)) return {};
   return unavailable("another process is ", name, " and talks to ", options_.name,
-                     ": a node runs once; end one of the two");
+                     ": each node may run only once; end one of the two");
 }
 
 Status Switchboard::linked(const std::string& peer_name, const wire::Hello& hello, std::uint64_t own_session) {
@@ -86,7 +86,7 @@ Status Switchboard::linked(const std::string& peer_name, const wire::Hello& hell
   // The peer would go on with the old one.
   if (peer.session->id() != own_session) return unavailable("it was given up while the connection was being made");
   if (!peer.session->continues(hello)) {
-    const std::string reason = "it has started anew and knows nothing of what was said before";
+    const std::string reason = "it has started again and has lost what was sent before";
     const std::uint64_t id = peer.session->id();
     begin_anew(peer_name, peer, id, unavailable(peer_name, " was lost: ", reason));
     if (peer.state != PeerState::kLost) change(peer_name, peer, PeerState::kLost, reason);

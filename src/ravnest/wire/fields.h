@@ -85,7 +85,8 @@ class FieldReader {
     std::array<std::byte, sizeof(T)> bytes{};
     if (const auto taken = read(sizeof(T)); !taken.empty()) std::memcpy(bytes.data(), taken.data(), sizeof(T));
     if constexpr (std::same_as<T, bool>) {
-      if (std::to_integer<int>(bytes[0]) > 1) fail(corrupt("a yes or no is ", std::to_integer<int>(bytes[0])));
+      if (std::to_integer<int>(bytes[0]) > 1)
+        fail(corrupt("a byte that must be 0 or 1 is ", std::to_integer<int>(bytes[0])));
       value = bytes[0] == std::byte{1};
     } else {
       value = std::bit_cast<T>(bytes);

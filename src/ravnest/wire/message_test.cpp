@@ -274,7 +274,7 @@ TEST(Message, ALieAboutTheHeadsSizeIsCorrupt) {
 TEST(Message, AYesOrNoIsOneOrZero) {
   std::vector<std::byte> bytes = joined(*encode(TiedTensors{true, 1, 0, {}}));
   bytes.at(5) = std::byte{2};
-  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("a yes or no is 2"));
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("a byte that must be 0 or 1 is 2"));
 }
 
 // Where the tensor's own fields begin: behind the pass's head, the stage, the count, the index and a yes or no.

@@ -27,7 +27,7 @@ Reached not_connected(const Peer& peer, const Status& status, int system_error) 
                                                           " there, or run `ravnest doctor --wait 60` there meanwhile"));
     case EHOSTUNREACH:
     case ENETUNREACH:
-      return failed(Trouble::kNoRoute, unavailable("there is no way from here to ", peer.address,
+      return failed(Trouble::kNoRoute, unavailable("there is no route from here to ", peer.address,
                                                    ": check the address, and that both are in one network"));
     default: return failed(Trouble::kNoRoute, unavailable(status.message(), ": check this machine's network"));
   }

@@ -118,7 +118,7 @@ Status Loop::take(Connection& connection, FrameReader::Step step) {
   Status received = board_.chunk_received(connection.peer, lane, reader.chunk_size());
   if (!received.ok()) {
     // It would come again, and be wrong again.
-    board_.give_up(connection.peer, text("it sent what can not be read: ", received.message()));
+    board_.give_up(connection.peer, text("it sent what cannot be read: ", received.message()));
   }
   return received;
 }
