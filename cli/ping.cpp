@@ -9,8 +9,8 @@
 #include "commands.h"
 #include "ranges.h"
 #include "ravnest/base/printable.h"
+#include "ravnest/doctor/caller.h"
 #include "ravnest/doctor/path.h"
-#include "ravnest/doctor/plan_here.h"
 #include "stop_signals.h"
 
 namespace ravnest::cli {

@@ -6,41 +6,20 @@
 
 #include "ravnest/base/bytes.h"
 #include "ravnest/checkpoint/stage_file.h"
-#include "ravnest/graph/ir/testing.h"
+#include "ravnest/graph/ir/payload_testing.h"
 #include "ravnest/plan/files/testing.h"
 
 namespace ravnest::checkpoint::testing {
 
 using ir::testing::elements;
 using ir::testing::float_payload;
-using ir::testing::storage_of;
+using ir::testing::floats_of;
+using ir::testing::into;
+using ir::testing::names_of;
+using ir::testing::payload_of;
+using ir::testing::same_elements;
 using plan::testing::contents_of;
 using plan::testing::TemporaryFolder;
-
-template <class T>
-ir::Payload payload_of(ir::DType dtype, const std::vector<std::int64_t>& sizes, std::vector<T> values) {
-  return {dtype, sizes, ir::testing::row_major(sizes), 0, false, false, storage_of(std::move(values))};
-}
-
-inline Sink into(ByteWriter& out) {
-  return [&out](ByteSpan bytes) {
-    out.bytes(bytes);
-    return Status();
-  };
-}
-
-inline std::vector<std::string> names_of(const ir::NamedPayloads& payloads) {
-  std::vector<std::string> names;
-  for (const auto& [name, payload] : payloads) names.push_back(name);
-  return names;
-}
-
-inline std::vector<float> floats_of(const ir::Payload& payload) {
-  const std::vector<std::byte> bytes = elements(payload);
-  std::vector<float> values(bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
 
 // One of three stages of a small model, as its node has it after 7 updates.
 inline SavedStage stage_of_three(int stage) {

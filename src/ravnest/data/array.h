@@ -23,12 +23,6 @@ struct Array {
   std::int64_t rows() const { return shape.empty() ? 0 : shape.front(); }
 };
 
-// Samples with what belongs to them, row by row.
-struct Samples {
-  Array inputs;
-  Array targets;
-};
-
 // "[64, 1, 8, 8]", for messages.
 std::string shown(const std::vector<std::int64_t>& shape);
 

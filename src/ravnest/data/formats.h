@@ -12,18 +12,11 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
-#include "ravnest/data/array.h"
+#include "ravnest/data/npy.h"
+#include "ravnest/data/samples.h"
 #include "ravnest/wire/slice.h"
 
 namespace ravnest::data {
-
-// The whole file, mapped for as long as a slice of it exists.
-Result<wire::Slice> map_file(const std::filesystem::path& path);
-
-// numpy.save's format, versions 1 to 3, of numbers and truth values. Big-endian numbers, Fortran order, strings,
-// records and objects (which would be a pickle) are kUnsupported.
-Result<Array> read_npy(const std::filesystem::path& path);
-Result<Array> decode_npy(const wire::Slice& file, std::string_view name);
 
 // The format of MNIST and its relatives, as it is or compressed by gzip.
 Result<Array> read_idx(const std::filesystem::path& path);

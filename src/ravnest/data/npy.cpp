@@ -1,10 +1,11 @@
+#include "ravnest/data/npy.h"
+
 #include <algorithm>
 #include <array>
 #include <optional>
 
 #include "ravnest/base/file.h"
 #include "ravnest/base/printable.h"
-#include "ravnest/data/formats.h"
 #include "ravnest/data/npy_header.h"
 
 namespace ravnest::data {

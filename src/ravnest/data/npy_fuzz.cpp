@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ravnest/data/formats.h"
+#include "ravnest/data/npy.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ravnest;

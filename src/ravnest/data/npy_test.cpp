@@ -1,5 +1,6 @@
+#include "ravnest/data/npy.h"
+
 #include "ravnest/base/file.h"
-#include "ravnest/data/formats.h"
 #include "ravnest/data/testing.h"
 
 namespace ravnest::data {

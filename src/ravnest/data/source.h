@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
-#include "ravnest/data/array.h"
+#include "ravnest/data/samples.h"
 
 namespace ravnest::data {
 

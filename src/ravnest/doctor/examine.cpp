@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "ravnest/doctor/caller.h"
 #include "ravnest/doctor/own_checks.h"
 #include "ravnest/doctor/peer_checks.h"
 #include "ravnest/plan/peers.h"

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "ravnest/doctor/caller.h"
 #include "ravnest/doctor/port_owner.h"
 #include "ravnest/machine/resolve.h"
 #include "ravnest/plan/peers.h"

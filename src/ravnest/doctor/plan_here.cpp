@@ -1,18 +1,17 @@
 #include "ravnest/doctor/plan_here.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "ravnest/base/printable.h"
 #include "ravnest/machine/resolve.h"
 #include "ravnest/plan/files/folder.h"
+#include "ravnest/plan/files/identity.h"
 #include "ravnest/plan/files/write.h"
 
 namespace ravnest::doctor {
 namespace {
 
 namespace fs = std::filesystem;
-using transport::tcp::Caller;
 
 std::vector<int> nodes_of(const plan::Plan& plan) {
   std::vector<int> nodes;
@@ -78,10 +77,6 @@ Address listens_at(const plan::Plan& plan, int node) {
   return own.bind.value_or(own.address);
 }
 
-transport::tcp::Peer peer(const plan::Plan& plan, int node) {
-  return {plan::node_name(node), plan.pool.nodes[node].address};
-}
-
 Result<int> asker_of(const PlanHere& here, int asked, const std::string& named) {
   if (!named.empty()) return node_named(here.plan, named);
   const std::vector<int> can = nodes_with_identity(here);
@@ -109,26 +104,6 @@ Result<std::vector<int>> nodes_to_examine(const PlanHere& here, const std::strin
   if (can.empty())
     return not_found("all addresses of ", all, " belong to other machines: run this there, or choose with --node");
   return can;
-}
-
-Result<Caller> caller(const PlanHere& here, int node, const std::string& software) {
-  const std::string name = plan::node_name(node);
-  const auto identity = plan::read_identity(folder_of(here, node));
-  if (!identity.ok()) {
-    return Status(identity.status().code(),
-                  text("the identity of ", name, " is not here (", identity.status().message(),
-                       "): unpack its package here, or act as another node"));
-  }
-  const Status sound =
-      plan::check_identity(identity->identity, identity->authority_certificate, name, std::chrono::system_clock::now());
-  if (!sound.ok()) return sound;
-  auto tls = transport::tcp::TlsContext::create(*identity);
-  if (!tls.ok()) return tls.status();
-  return Caller{name, here.plan.id, software, std::move(tls).value()};
-}
-
-Caller insecure_caller(const PlanHere& here, int node, const std::string& software) {
-  return {plan::node_name(node), here.plan.id, software, std::nullopt};
 }
 
 }  // namespace ravnest::doctor

@@ -12,7 +12,6 @@
 #include "ravnest/base/status.h"
 #include "ravnest/machine/socket.h"
 #include "ravnest/plan/plan.h"
-#include "ravnest/transport/tcp/contact.h"
 
 namespace ravnest::doctor {
 
@@ -31,9 +30,8 @@ std::filesystem::path folder_of(const PlanHere& here, int node);
 // Those that have a certificate in their folder, sound or not.
 std::vector<int> nodes_with_identity(const PlanHere& here);
 
-// Where it listens, and where others dial it.
+// Where it listens.
 Address listens_at(const plan::Plan& plan, int node);
-transport::tcp::Peer peer(const plan::Plan& plan, int node);
 
 // In whose name `asked` is to be asked: the one that is named, otherwise the first other node whose identity is here,
 // otherwise the asked one itself. kNotFound where none is here.
@@ -42,10 +40,5 @@ Result<int> asker_of(const PlanHere& here, int asked, const std::string& named);
 // The nodes to examine: the one that is named; the only one whose identity is here; otherwise those of them that listen
 // on this machine. kNotFound where there are none.
 Result<std::vector<int>> nodes_to_examine(const PlanHere& here, const std::string& named, const Wait& wait);
-
-// kNotFound where the node's identity is not here, kInvalid or kCorrupt where it is no good.
-Result<transport::tcp::Caller> caller(const PlanHere& here, int node, const std::string& software);
-// One who shows no certificate, for nodes that were started insecure.
-transport::tcp::Caller insecure_caller(const PlanHere& here, int node, const std::string& software);
 
 }  // namespace ravnest::doctor

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ravnest/doctor/caller.h"
 #include "ravnest/doctor/testing.h"
 
 namespace ravnest::doctor {

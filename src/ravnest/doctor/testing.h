@@ -15,7 +15,7 @@
 
 #include "ravnest/base/event_descriptor.h"
 #include "ravnest/base/file.h"
-#include "ravnest/doctor/plan_here.h"
+#include "ravnest/doctor/caller.h"
 #include "ravnest/plan/files/identity.h"
 #include "ravnest/plan/files/node_files.h"
 #include "ravnest/plan/files/testing.h"

@@ -5,6 +5,7 @@
 #include "ravnest/graph/input_check.h"
 #include "ravnest/graph/operators.h"
 #include "ravnest/graph/slice.h"
+#include "ravnest/plan/check_options.h"
 #include "ravnest/plan/files/write.h"
 #include "ravnest/plan/sane.h"
 

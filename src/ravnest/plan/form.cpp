@@ -5,10 +5,10 @@
 #include <set>
 
 #include "ravnest/base/units.h"
+#include "ravnest/plan/check_options.h"
 #include "ravnest/plan/exhaustive.h"
 #include "ravnest/plan/genetic.h"
 #include "ravnest/plan/obstacles.h"
-#include "ravnest/plan/sane.h"
 #include "ravnest/plan/weakest.h"
 
 namespace ravnest::plan {

@@ -2,7 +2,7 @@
 #include <set>
 #include <utility>
 
-#include "ravnest/doctor/plan_here.h"
+#include "ravnest/doctor/caller.h"
 #include "ravnest/graph/block_allocator.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/ir/replace.h"

@@ -18,27 +18,6 @@ std::string module_path(const Node& node) {
   return path.substr(0, path.find('@'));
 }
 
-std::int64_t element_count(const Payload& payload) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : payload.sizes) count *= size;
-  return count;
-}
-
-bool is_contiguous(const Payload& payload) {
-  if (element_count(payload) == 0) return true;
-  std::int64_t expected = 1;
-  for (std::size_t i = payload.sizes.size(); i-- > 0;) {
-    if (payload.sizes[i] != 1 && payload.strides[i] != expected) return false;
-    expected *= payload.sizes[i];
-  }
-  return true;
-}
-
-bool same_tensor(const Payload& a, const Payload& b) {
-  return a.storage == b.storage && a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides &&
-         a.storage_offset == b.storage_offset && element_count(a) > 0;
-}
-
 const Payload* find_payload(const Model& model, const std::string& name, InputKind kind, bool persistent) {
   const bool is_weight = kind == InputKind::kParameter || (kind == InputKind::kBuffer && persistent);
   const NamedPayloads& list = is_weight ? model.weights : model.constants;

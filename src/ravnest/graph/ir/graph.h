@@ -6,18 +6,16 @@
 #pragma once
 
 #include <complex>
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "ravnest/graph/ir/dtype.h"
+#include "ravnest/graph/ir/payload.h"
 
 namespace ravnest::ir {
 
@@ -123,31 +121,6 @@ struct Graph {
   std::map<std::string, Range> ranges;  // of the symbols
   std::vector<Autocast> autocasts = {};
 };
-
-// Bytes that some owner keeps alive: a mapped file, a tensor.
-struct Storage {
-  std::shared_ptr<const void> owner;
-  std::span<const std::byte> bytes;
-};
-
-// A stored tensor: a strided window on a storage. Payloads that share a storage object share memory (tied weights).
-struct Payload {
-  DType dtype = DType::kFloat32;
-  std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> strides;
-  std::int64_t storage_offset = 0;
-  bool requires_grad = false;
-  bool is_parameter = false;
-  std::shared_ptr<const Storage> storage;
-};
-
-std::int64_t element_count(const Payload& payload);
-// Whether the elements, if any, lie in row-major order without gaps.
-bool is_contiguous(const Payload& payload);
-// True for two names of one tensor. Empty tensors are never tied: they have no memory to share.
-bool same_tensor(const Payload& a, const Payload& b);
-
-using NamedPayloads = std::vector<std::pair<std::string, Payload>>;
 
 // Where a stage's input comes from: output `index` of stage `stage`, or the model's own input where `stage` is -1.
 struct Source {

@@ -13,6 +13,7 @@
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/ir/expression.h"
 #include "ravnest/graph/ir/graph.h"
+#include "ravnest/graph/ir/payload_testing.h"
 #include "ravnest/graph/ir/program.h"
 #include "ravnest/graph/ir/tree_spec.h"
 
@@ -26,22 +27,6 @@ using Sizes = std::vector<Size>;
 inline Size fixed(std::int64_t size) { return {size, ""}; }
 // A dynamic size, by the name of its symbol.
 inline Size dynamic(std::string_view symbol, std::int64_t hint = 4) { return {hint, symbol_text(symbol)}; }
-
-template <class T>
-std::shared_ptr<const Storage> storage_of(std::vector<T> values) {
-  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
-  return std::make_shared<Storage>(Storage{owner, std::as_bytes(std::span(*owner))});
-}
-
-inline std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& sizes) {
-  std::vector<std::int64_t> strides(sizes.size(), 1);
-  for (std::size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * sizes[i];
-  return strides;
-}
-
-inline Payload float_payload(const std::vector<std::int64_t>& sizes, std::vector<float> values) {
-  return {DType::kFloat32, sizes, row_major(sizes), 0, false, false, storage_of(std::move(values))};
-}
 
 inline TensorMeta meta_of(const Sizes& sizes, DType dtype = DType::kFloat32) {
   TensorMeta meta;
@@ -159,36 +144,6 @@ inline Result<Model> read_back(std::vector<std::byte> bytes) {
   return read_archive(*owner, owner, "archive");
 }
 
-// The elements that a payload shows, one after the other in row-major order.
-inline std::vector<std::byte> elements(const Payload& payload) {
-  std::vector<std::byte> result;
-  const std::size_t item = item_size(payload.dtype);
-  std::vector<std::int64_t> index(payload.sizes.size(), 0);
-  for (std::int64_t i = element_count(payload); i > 0; --i) {
-    std::int64_t at = payload.storage_offset;
-    for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * payload.strides[d];
-    const ByteSpan element = payload.storage->bytes.subspan(static_cast<std::size_t>(at) * item, item);
-    result.insert(result.end(), element.begin(), element.end());
-    for (std::size_t d = index.size(); d-- > 0;) {
-      if (++index[d] < payload.sizes[d]) break;
-      index[d] = 0;
-    }
-  }
-  return result;
-}
-
-inline std::string shown(const NamedPayloads& payloads) {
-  std::string result;
-  for (std::size_t i = 0; i < payloads.size(); ++i) {
-    const auto& [name, payload] = payloads[i];
-    std::size_t twin = 0;
-    while (twin < i && !same_tensor(payloads[twin].second, payload)) ++twin;
-    result += text(name, ": ", dtype_name(payload.dtype), "[", join(payload.sizes), "] parameter ",
-                   payload.is_parameter, " gradient ", payload.requires_grad, " same as ", twin, "\n");
-  }
-  return result;
-}
-
 inline std::string shown(const Routing& routing) {
   std::string result;
   for (const Source& source : routing.inputs) result += text(source.stage, ".", source.index, " ");
@@ -212,14 +167,6 @@ inline std::string shown(const Model& model) {
     for (const auto& [name, stages] : model.stage->tied) result += text(name, " in ", join(stages), "\n");
   }
   return result;
-}
-
-inline bool same_elements(const NamedPayloads& a, const NamedPayloads& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (elements(a[i].second) != elements(b[i].second)) return false;
-  }
-  return true;
 }
 
 // y = x * w + b, over a batch of any size.

@@ -14,8 +14,6 @@ Status check(const Graph& graph);
 // graph says, and that every payload lies within its storage.
 Status check(const Model& model);
 
-Status check(const Payload& payload);
-
 // Calls `visit(Ref&)` for each value that the argument names, in order; `visit` may change a mutable argument's.
 template <class AnyArgument, class Visit>
 void for_each_ref(AnyArgument& argument, Visit&& visit) {
