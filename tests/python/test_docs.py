@@ -109,3 +109,14 @@ def test_the_page_on_the_command_has_every_key_of_train_toml():
     assert set(shown) == keys("kKeys")
     assert set(shown["outer"]) == keys("kOuterKeys")
     assert set(shown["data"]) == keys("kDataKeys")
+
+
+def test_the_figures_of_the_readme_are_those_of_the_page_of_figures():
+    walk = re.search(r"## The walk-through\n(.*?)\n## ", (ROOT / "docs/figures.md").read_text(), re.S)[1]
+    shown = re.findall(
+        r"\| of (?:the )?(.+?)(?: on one core)? \| \*\*(.+?) times\*\*", (ROOT / "README.md").read_text()
+    )
+    assert len(shown) == 2
+    for peer, ratio in shown:
+        measured = re.search(rf"^\| .*against (?:the )?{peer}.*?\| *(?:[\d.]+k samples/s)? *\| ([\d.]+) \|", walk, re.M)
+        assert f"{float(measured[1]):.{len(ratio.partition('.')[2])}f}" == ratio
