@@ -39,6 +39,7 @@ soak: all  ## the fuzzers for ten minutes each, protocols, transport and pipelin
 	$(PYTHON) tests/soak/pipeline_kills.py 50
 	$(PYTHON) tests/soak/node_endings.py 50
 	$(PYTHON) tests/soak/clusters.py
+	$(PYTHON) -m pytest -m soak -n 2 --dist worksteal
 	$(PYTHON) tests/soak/pipeline_memory.py 3600
 	ctest --preset release --repeat until-fail:20
 

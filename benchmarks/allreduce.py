@@ -9,8 +9,6 @@ TLS, and are measured in turns. The bytes on the wire are held against what has 
 
 import argparse
 import os
-import random
-import socket
 import statistics
 import subprocess
 import sys
@@ -19,16 +17,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests/python"))
 
-
-def free_ports(count: int) -> list[int]:
-    ports: set[int] = set()
-    while len(ports) < count:
-        port = random.SystemRandom().randrange(10_000, 30_000)
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                ports.add(port)
-    return sorted(ports)
+from ports import free_ports  # noqa: E402
 
 
 class Members:

@@ -20,7 +20,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 import models
-from models import GPT, Digits, ResNet50
+from models import GPT, Digits, ResNet50, UNet
 from passes import loss_of
 
 import ravnest
@@ -32,7 +32,8 @@ CASES = [
     ("gpt/4", lambda: GPT(60, 64, 256, depth=6, heads=4), lambda: ((torch.randint(0, 60, (4, 64)),), {})),
     ("gpt/16", lambda: GPT(60, 64, 256, depth=6, heads=4), lambda: ((torch.randint(0, 60, (16, 64)),), {})),
     ("resnet50/4", lambda: ResNet50(width=32, classes=10), lambda: ((torch.rand(4, 3, 64, 64),), {})),
-] + [(f"{c.name}/{c.batch}", c.model, c.example) for c in models.ARCHITECTURES if c.name in ("bert", "unet", "vit_b32")]
+    ("unet/4", lambda: UNet(width=4), lambda: ((torch.rand(4, 3, 32, 32),), {})),
+] + [(f"{c.name}/{c.batch}", c.model, c.example) for c in models.ARCHITECTURES if c.name in ("bert", "vit_b32")]
 
 
 def gflops():

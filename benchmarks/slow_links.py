@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 
 import pipeline
-import stage_processes
 import torch
+from ports import free_ports
 
 import ravnest
 
@@ -71,7 +71,7 @@ def measure(name: str, mbps: float, round_trip_ms: float, target: int, seconds: 
         planned = plan(case, folder, mbps, round_trip_ms, gflops)
         if planned.nodes[1].begin != cut:
             ours = pipeline.Ours(case, folder, [planned.nodes[1].begin])
-        ports = stage_processes.free_ports(2)
+        ports = free_ports(2)
         relays = Relays(name, ports)
         try:
             results = ours.run(

@@ -25,6 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import stage_processes  # noqa: E402
 import torch  # noqa: E402
 from digits import BATCH, load_data, make_model  # noqa: E402
+from pools import write_local_pool  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
@@ -135,12 +136,7 @@ def compare(repeats: int) -> None:
     runs, cores, alone = [], [], []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        pool = {
-            i: {"IP": f"127.0.0.1:{port}", "benchmarks": {"ram": 8, "bandwidth": 1000}}
-            for i, port in enumerate(stage_processes.free_ports(3))
-        }
-        (folder / "node_data").mkdir()
-        (folder / "node_data/node_configs.json").write_text(json.dumps(pool))
+        write_local_pool(folder / "node_data", 3)
         ravnest.clusterize(make_model(), (torch.rand(BATCH, 1, 8, 8),), node_data=folder / "node_data")
         for _ in range(repeats):
             runs.append(measure(folder))

@@ -1,13 +1,14 @@
 """What many tests begin with: archives of the test models, a planned cluster, processes that end with the test."""
 
+import fcntl
+import os
 import sys
 from pathlib import Path
 
 import models
 import pytest
 import torch
-from nodes import Cluster, end, plan
-from small_net import make_net
+from nodes import Cluster, end, plan_net
 
 import ravnest
 
@@ -20,15 +21,19 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory):
-    """case -> path of its archive, captured with the case's own seed and example."""
-    folder = tmp_path_factory.mktemp("archives")
-    written = {}
+    """case -> path of its archive, captured with the case's own seed and example, once for all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
 
     def path_of(case: models.Case) -> str:
-        if case.name not in written:
-            args, kwargs = case.example()
-            written[case.name] = ravnest.capture(case.model(), args, kwargs, folder / f"{case.name}.pt2")
-        return written[case.name]
+        path = folder / f"{case.name}.pt2"
+        with open(path.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                args, kwargs = case.example()
+                ravnest.capture(case.model(), args, kwargs, path)
+        return str(path)
 
     return path_of
 
@@ -36,7 +41,7 @@ def archive(tmp_path_factory):
 @pytest.fixture
 def folder(tmp_path):
     """A folder with a plan of the small network for three nodes."""
-    plan(tmp_path, make_net(), (torch.randn(20, 12),))
+    plan_net(tmp_path)
     return tmp_path
 
 
@@ -49,7 +54,7 @@ def cluster(folder):
 @pytest.fixture
 def alone(tmp_path):
     """One node with all of the small network."""
-    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=1, min_cluster_size=1)
+    plan_net(tmp_path, nodes=1, min_cluster_size=1)
     return Cluster(tmp_path, 1)
 
 

@@ -1,8 +1,10 @@
 """Whole clusters of Nodes: as threads of this process, over real sockets with TLS, or as processes."""
 
+import functools
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,9 +13,11 @@ from pathlib import Path
 import torch
 from command import interruptible
 from pools import write_local_pool
+from small_net import make_net
 from torch import nn
 
 import ravnest
+from ravnest import _core
 
 PATIENCE_S = 120
 
@@ -23,6 +27,32 @@ def plan(folder: Path, model: nn.Module, example, nodes: int = 3, kwargs=None, c
     node_data = folder / "node_data"
     write_local_pool(node_data, nodes, compute)
     return ravnest.clusterize(model, example, kwargs, node_data=node_data, **options)
+
+
+def plan_graph(graph: ravnest.Graph, node_data: Path, **options) -> ravnest.Plan:
+    """A plan of a model that is captured already, for the pool in `node_data`."""
+    defaults = {
+        "balance": None,
+        "min_cluster_size": 2,
+        "optimizer_state": 2.0,
+        "average_every": 100,
+        "pool_file": "",
+        "seed": 0,
+    }
+    return ravnest.Plan(_core.clusterize(graph._core, None, node_data=str(node_data), **(defaults | options)))
+
+
+def plan_net(folder: Path, nodes: int = 3, compute=None, **options) -> ravnest.Plan:
+    """`plan` with the small network, which is captured once in this process."""
+    torch.manual_seed(0)
+    write_local_pool(folder / "node_data", nodes, compute)
+    return plan_graph(_captured_net(), folder / "node_data", **options)
+
+
+@functools.cache
+def _captured_net() -> ravnest.Graph:
+    with tempfile.TemporaryDirectory() as folder:
+        return ravnest.load(ravnest.capture(make_net(), (torch.randn(20, 12),), path=f"{folder}/net.pt2"))
 
 
 class Cluster:

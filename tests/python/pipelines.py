@@ -1,6 +1,5 @@
 """What the tests of the pipeline train: models with their batches and losses, by a cluster or by PyTorch itself."""
 
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -60,21 +59,10 @@ def case_of(name: str) -> models.Case:
     return next(case for case in models.ALL if case.name == name)
 
 
-SMALL_UNET = models.Case("small_unet", lambda: models.UNet(width=4, depth=3), models.images(16))
-
 DIGITS = Task(case_of("digits"), lambda y, t: F.mse_loss(y, F.one_hot(t, 10).float()), labels(10))
 GPT = Task(case_of("gpt_tied"), per_token, labels(60, 12))
-UNET = Task(SMALL_UNET, F.cross_entropy, labels(2, 16, 16))
+UNET = Task(case_of("unet"), F.cross_entropy, labels(2, 16, 16))
 BERT = Task(case_of("bert"), bert_loss, labels(32, 12))
-
-
-def free_addresses(count: int) -> list[str]:
-    """Of ports that nobody uses now: all are held until all are known."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in held]
-    for each in held:
-        each.close()
-    return addresses
 
 
 def legal_cuts(graph) -> list[int]:

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from stage_processes import free_ports
+from ports import free_addresses
 
 
 def write_pool(node_data, benchmarks: list[dict]) -> None:
@@ -18,8 +18,8 @@ def write_pool(node_data, benchmarks: list[dict]) -> None:
 def write_local_pool(node_data, nodes: int, compute: list[float] | None = None) -> None:
     """node_configs.json with so many nodes on free ports of this machine, alike but for what they compute."""
     pool = {
-        i: {"IP": f"127.0.0.1:{port}", "benchmarks": {"ram": 8, "bandwidth": 1000}}
-        for i, port in enumerate(free_ports(nodes))
+        i: {"IP": address, "benchmarks": {"ram": 8, "bandwidth": 1000}}
+        for i, address in enumerate(free_addresses(nodes))
     }
     for i, each in enumerate(compute or []):
         pool[i]["benchmarks"]["compute"] = each

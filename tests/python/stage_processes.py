@@ -1,29 +1,13 @@
 """A pipeline of processes: a folder with the stages, the data and the settings, and one stage_node for each stage."""
 
 import json
-import random
-import socket
 import subprocess
 from pathlib import Path
 
 import torch
+from ports import free_addresses
 
 PROGRAM = Path(__file__).parents[2] / "build/release/tests/pipeline/stage_node"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now and that the system gives to nobody by itself."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.SystemRandom().randrange(10_000, 30_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in ports:
-            ports.append(port)
-    return ports
 
 
 def write_run(folder: Path, stages: list, inputs: torch.Tensor, targets: torch.Tensor, **settings) -> Path:
@@ -33,7 +17,7 @@ def write_run(folder: Path, stages: list, inputs: torch.Tensor, targets: torch.T
         stage.save(folder / f"stage_{stage.index}.pt2")
     (folder / "inputs.bin").write_bytes(inputs.contiguous().numpy().tobytes())
     (folder / "targets.bin").write_bytes(targets.contiguous().numpy().tobytes())
-    settings.setdefault("addresses", [f"127.0.0.1:{port}" for port in free_ports(len(stages))])
+    settings.setdefault("addresses", free_addresses(len(stages)))
     settings |= {"input_shape": list(inputs.shape), "target_shape": list(targets.shape)}
     settings["classes"] = targets.dtype == torch.int64
     (folder / "run.json").write_text(json.dumps(settings))

@@ -6,6 +6,7 @@ import models
 import pytest
 import torch
 from passes import assert_same_outputs, flat_inputs
+from soaked import soaked
 from test_slices import legal_cuts, spread
 from torch.utils import _pytree as pytree
 
@@ -27,14 +28,13 @@ def runs_alike(program, graph, args, kwargs):
     assert_same_outputs(found, expected)
 
 
-@pytest.mark.parametrize("case", models.ALL, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*models.ALL, *soaked(*models.DEEP)], ids=lambda case: case.name)
 def test_torch_export_loads_the_whole_and_gives_the_same_outputs(case, archive):
     path = archive(case)
-    for batch in (case.batch, case.batch + 3):
-        runs_alike(torch.export.load(path), ravnest.load(path), *case.example(batch))
+    runs_alike(torch.export.load(path), ravnest.load(path), *case.example(case.batch + 3))
 
 
-@pytest.mark.parametrize("case", models.ALL, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*models.ODDITIES, *soaked(*models.ARCHITECTURES)], ids=lambda case: case.name)
 def test_torch_export_loads_a_graph_that_was_saved_again(case, archive, tmp_path):
     path = ravnest.load(archive(case)).save(tmp_path / "again.pt2")
     runs_alike(torch.export.load(path), ravnest.load(path), *case.example(case.batch + 1))

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from nodes import Cluster, plan
+from nodes import Cluster, plan_net
 from small_net import criterion, make_data, make_net
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -26,7 +26,7 @@ def validation():
 
 def clusters(folder, nodes: int, sizes: list[int], **options):
     """Nodes in clusters of these sizes."""
-    made = plan(folder, make_net(), (torch.randn(20, 12),), nodes=nodes, **options)
+    made = plan_net(folder, nodes=nodes, **options)
     found = sorted(len(cluster.nodes) for cluster in made.clusters)
     assert found == sorted(sizes), found
     return Cluster(folder, nodes)

@@ -8,8 +8,9 @@ import npy_run
 import numpy
 import pytest
 import torch
-from nodes import Cluster, outcomes, plan, wait_for, wait_for_line
+from nodes import Cluster, outcomes, plan_net, wait_for, wait_for_line
 from small_net import make_net
+from soaked import soaked
 
 import ravnest
 
@@ -86,7 +87,7 @@ def test_a_run_without_python_is_that_of_python(folder, processes, files, option
     assert len(own.losses()) == 18 // options.get("update_frequency", 1)
 
 
-@pytest.mark.parametrize("commands", [["node_1"], ["node_0"], ["node_2"], ["node_0", "node_1"]])
+@pytest.mark.parametrize("commands", [["node_1"], *soaked(["node_0"], ["node_2"], ["node_0", "node_1"])])
 def test_nodes_with_and_without_python_train_together(folder, processes, commands):
     npy_run.write_files(folder)
     start(folder, commands, processes)
@@ -99,7 +100,7 @@ def test_nodes_with_and_without_python_train_together(folder, processes, command
 
 
 def test_clusters_without_python_average_as_those_of_python(tmp_path, processes):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=4)
+    plan_net(tmp_path, nodes=4)
     averaging = 'reduce_factor = 2\naverage = "drain"\naverage_optim = true'
     npy_run.write_files(tmp_path, more=averaging, shard="shard = true")
     names = [f"node_{i}" for i in range(4)]
@@ -119,7 +120,7 @@ def test_clusters_without_python_average_as_those_of_python(tmp_path, processes)
 
 
 def test_the_root_of_each_cluster_warns_of_the_same_data(tmp_path, processes):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=2, min_cluster_size=1)
+    plan_net(tmp_path, nodes=2, min_cluster_size=1)
     npy_run.write_files(tmp_path, epochs=1)
     start(tmp_path, ["node_0", "node_1"], processes)
     ended = outcomes(processes)
@@ -152,8 +153,8 @@ def test_a_shuffled_run_is_the_same_run_each_time(folder, processes):
     assert (folder / "losses.txt.1").exists()
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("name", ["node_2", *soaked("node_0", "node_1")])
+@pytest.mark.parametrize("number", [signal.SIGINT, *soaked(signal.SIGTERM)])
 def test_ctrl_c_on_any_node_ends_all_within_two_seconds(folder, processes, name, number):
     npy_run.write_files(folder, epochs=1_000_000, schedule="async")
     start(folder, NAMES, processes)
@@ -247,7 +248,7 @@ def test_help_has_an_example(name, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_is_said_or_ends_the_run(tmp_path):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=1, min_cluster_size=1)
+    plan_net(tmp_path, nodes=1, min_cluster_size=1)
     npy_run.write_files(tmp_path, optimizer="SGD", lr=1e30)
     result = command.run("node", "node_0", cwd=tmp_path)
     step = (tmp_path / "losses.txt").read_text().split().index("nan") + 1

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import models
 import pytest
+from soaked import soaked
 
 import ravnest
 
@@ -123,7 +124,7 @@ def with_lie(value, path, draw):
     return changed
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *soaked(1, 2)])
 def test_lying_json_never_crashes_the_reader(seed, good, tmp_path):
     draw = random.Random(seed)
     entries = json_entries(good)
@@ -180,6 +181,7 @@ def test_weights_that_lie_about_their_size_are_refused(good, tmp_path):
     assert all(result.startswith("refused") for result in results.values()), results
 
 
+@pytest.mark.soak
 def test_a_weight_shorter_than_it_says_is_refused(good, tmp_path):
     rewritten(good, tmp_path / "short.pt2", lambda n, d: d[: len(d) // 2] if "/weights/weight_" in n else d)
     rewritten(good, tmp_path / "empty.pt2", lambda n, d: b"" if "/weights/weight_" in n else d)
@@ -187,6 +189,7 @@ def test_a_weight_shorter_than_it_says_is_refused(good, tmp_path):
     assert all(result.startswith("refused") for result in results.values()), results
 
 
+@pytest.mark.soak
 def test_every_missing_entry_is_noticed_or_not_needed(good, tmp_path):
     with zipfile.ZipFile(good) as file:
         names = file.namelist()
@@ -198,6 +201,7 @@ def test_every_missing_entry_is_noticed_or_not_needed(good, tmp_path):
             assert results[f"{number:02}.pt2"].startswith("refused"), missing
 
 
+@pytest.mark.soak
 def test_json_nested_without_end_is_refused(good, tmp_path):
     deep = b"[" * 2_000_000
     rewritten(good, tmp_path / "deep.pt2", lambda n, d: deep if n.endswith("models/model.json") else d)

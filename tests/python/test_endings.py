@@ -11,9 +11,8 @@ from pathlib import Path
 import command
 import npy_run
 import pytest
-import torch
-from nodes import outcomes, plan, start, wait_for, wait_for_line
-from small_net import make_net
+from nodes import outcomes, plan_net, start, wait_for, wait_for_line
+from soaked import soaked
 
 FOLDER = Path(__file__).parent
 NAMES = ["node_0", "node_1", "node_2"]
@@ -44,7 +43,7 @@ with Node(optimizer=torch.optim.Adam, criterion=criterion, labels=train) as node
 def alone_folder(tmp_path_factory):
     """A folder with a plan for one node, who has nobody to tell of its failures."""
     folder = tmp_path_factory.mktemp("alone")
-    plan(folder, make_net(), (torch.randn(20, 12),), nodes=1, min_cluster_size=1)
+    plan_net(folder, nodes=1, min_cluster_size=1)
     return folder
 
 
@@ -57,7 +56,7 @@ def start_all(folder, processes, by, epochs) -> None:
 
 
 @pytest.mark.parametrize("by", ["python", "command"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGHUP, *soaked(signal.SIGINT, signal.SIGTERM)])
 def test_a_signal_to_all_nodes_ends_each_with_its_sentence(folder, processes, by, number):
     npy_run.write_files(folder, epochs=1_000_000, schedule="async")
     start_all(folder, processes, by, 1_000_000)
@@ -89,7 +88,7 @@ def test_ctrl_c_does_not_wait_for_nodes_that_were_never_started(folder, processe
 
 
 @pytest.mark.parametrize("by", ["python", "command"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, *soaked(signal.SIGINT)])
 def test_a_signal_while_nodes_save_or_end_kills_none_and_costs_no_weights(folder, processes, by, number):
     npy_run.write_files(folder, epochs=1)
     start_all(folder, processes, by, 1)
@@ -117,7 +116,7 @@ def full_disk(tmp_path):
     subprocess.run(["umount", disk], check=True)
 
 
-@pytest.mark.parametrize("full", NAMES)
+@pytest.mark.parametrize("full", ["node_1", *soaked("node_0", "node_2")])
 def test_a_full_disk_costs_nobody_else_its_weights(folder, processes, full_disk, full):
     disk, limit = full_disk
     npy_run.write_files(folder)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from nodes import PATIENCE_S, end, start
 from pools import write_local_pool
+from soaked import soaked
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -32,8 +33,7 @@ def run(script: Path, folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["sorting", "bert", "resnet", "vit", "inception"])
+@pytest.mark.parametrize("name", soaked("sorting", "bert", "resnet", "vit", "inception"))
 def test_an_example_is_planned_trained_on_three_nodes_and_fused_into_the_models_own_state_dict(name, tmp_path):
     write_local_pool(tmp_path / "node_data", 3)
     assert "3 nodes in 1 cluster" in run(EXAMPLES / name / "plan.py", tmp_path, "--small")
@@ -51,7 +51,6 @@ def test_an_example_is_planned_trained_on_three_nodes_and_fused_into_the_models_
     assert "plain PyTorch, with the fused weights" in run(EXAMPLES / name / "fuse.py", tmp_path, "--small")
 
 
-@pytest.mark.slow
 def test_the_demo_of_digits_ends_with_the_fused_model_in_plain_pytorch_and_a_picture(tmp_path):
     lines = run(EXAMPLES / "digits/demo.py", tmp_path, "--epochs", "2").splitlines()
     said = re.fullmatch(r"plain PyTorch, with the fused weights: (\d+\.\d\d)% of the validation set correct", lines[-2])

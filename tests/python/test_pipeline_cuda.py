@@ -1,9 +1,9 @@
 """Pipelines on a GPU: the same training as on the whole model there, by reference and over sockets."""
 
 import pytest
-import stage_processes
 import torch
 from digits_model import digits_data, digits_model
+from ports import free_addresses
 from torch.nn.functional import mse_loss
 
 import ravnest
@@ -46,7 +46,7 @@ def whole_losses(archive) -> list[float]:
 @pytest.mark.parametrize("recompute", [False, True])
 def test_stages_on_a_gpu_train_as_the_whole_model_does(archive, sockets, recompute):
     stages = ravnest.load(archive).to("cuda").slice(["dense_1", "bn_3"])
-    addresses = [f"127.0.0.1:{port}" for port in stage_processes.free_ports(3)] if sockets else []
+    addresses = free_addresses(3) if sockets else []
     cluster = LocalCluster(
         stages, mse_loss, "Adam", {"fused": True}, schedule="sync", seed=42, addresses=addresses, recompute=recompute
     )

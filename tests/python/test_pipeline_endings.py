@@ -8,7 +8,8 @@ import weakref
 import pytest
 import torch
 from passes import assert_same
-from pipelines import DIGITS, PATIENCE_S, free_addresses, open_cluster, trained
+from pipelines import DIGITS, PATIENCE_S, open_cluster, trained
+from ports import free_addresses
 from torch.nn import functional as F
 
 import ravnest

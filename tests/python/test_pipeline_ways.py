@@ -13,11 +13,11 @@ from pipelines import (
     Task,
     assert_same_outcome,
     case_of,
-    free_addresses,
     labels,
     spread_cuts,
     trained,
 )
+from ports import free_addresses
 from torch.nn import functional as F
 
 import ravnest

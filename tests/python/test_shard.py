@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from nodes import Cluster, plan
-from small_net import criterion, make_data, make_net
+from nodes import Cluster, plan_net
+from small_net import criterion, make_data
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -293,7 +293,7 @@ def play(seen, shard):
 
 @pytest.fixture
 def two_clusters(tmp_path):
-    made = plan(tmp_path, make_net(), (torch.randn(20, 12),), nodes=4)
+    made = plan_net(tmp_path, nodes=4)
     assert len(made.clusters) == 2
     return Cluster(tmp_path, 4)
 

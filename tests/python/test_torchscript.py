@@ -4,6 +4,7 @@ import models
 import pytest
 import torch
 from passes import loss_of, named
+from soaked import soaked
 from torch import nn
 
 import ravnest
@@ -46,7 +47,7 @@ def through_file(script, tmp_path):
     return torch.jit.load(tmp_path / "script.pt")
 
 
-@pytest.mark.parametrize("loaded", [False, True], ids=["made", "loaded"])
+@pytest.mark.parametrize("loaded", [True, *soaked(False)], ids=["loaded", "made"])
 @pytest.mark.parametrize(
     "name", ["digits", "unet", "lstm", "in_place", "buffer_writes", "stochastic_depth", "tied_twice"]
 )
@@ -63,8 +64,8 @@ def test_a_scripted_module_is_captured_in_both_modes(name, loaded, tmp_path):
     close(graph(*args, train=False, **kwargs), script(*args, **kwargs))
 
 
-@pytest.mark.parametrize("loaded", [False, True], ids=["made", "loaded"])
-@pytest.mark.parametrize("name", ["digits", "gpt_tied", "vit_b32", "lstm", "frozen"])
+@pytest.mark.parametrize("loaded", [True, *soaked(False)], ids=["loaded", "made"])
+@pytest.mark.parametrize("name", ["digits", "gpt_tied", "lstm", "frozen", *soaked("vit_b32")])
 def test_a_traced_module_is_captured_in_the_mode_it_was_traced_in(name, loaded, tmp_path):
     case = case_named(name)
     model = case.model()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from passes import assert_same
 from pipelines import ADAM, MOMENTUM, Task, spread_cuts, trained, trained_by_torch
+from soaked import soaked_but
 from sum_order import summed_apart
 from torch.utils import _pytree as pytree
 
@@ -44,7 +45,7 @@ def saved(case, outcome):
     return {name: outcome.state[name] for name in case.model().state_dict()}
 
 
-@pytest.mark.parametrize("case", EQUAL, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", soaked_but({"phi", "clip", "whisper"}, EQUAL), ids=lambda case: case.name)
 def test_trains_as_pytorch_does_to_the_bit(case, tmp_path):
     path, notes = captured(case, tmp_path)
     assert notes == []
@@ -57,7 +58,7 @@ def test_trains_as_pytorch_does_to_the_bit(case, tmp_path):
     assert_same(saved(case, ours), saved(case, theirs), f"{case.name} cut at {cuts}")
 
 
-@pytest.mark.parametrize("case", GROUPED, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", soaked_but({"llama", "mixtral"}, GROUPED), ids=lambda case: case.name)
 def test_trains_as_pytorch_does_within_rounding(case, tmp_path):
     """By SGD: Adam would make a whole step of a gradient that is zero but for rounding."""
     path, notes = captured(case, tmp_path)
@@ -72,6 +73,7 @@ def test_trains_as_pytorch_does_within_rounding(case, tmp_path):
         assert (ours.state[name] - value).abs().max() <= 1e-5 * value.abs().max(), name
 
 
+@pytest.mark.soak
 def test_t5_is_equal_to_the_bit_but_where_a_stage_sums_apart(tmp_path):
     """Its embedding is tied three times, and every layer of the decoder reads the encoder's result twice."""
     case = next(case for case in EQUAL if case.name == "t5")

@@ -10,8 +10,7 @@ from pathlib import Path
 import command
 import npy_run
 import pytest
-import torch
-from nodes import Cluster, end, on_this_machine, plan, wait_for
+from nodes import Cluster, end, on_this_machine, plan_net, wait_for
 from small_net import make_net
 
 DEADLINE_S = 60
@@ -22,7 +21,7 @@ NAMES = ["node_0", "node_1", "node_2"]
 def planned(tmp_path_factory):
     """A folder with a plan, for tests that do not train."""
     folder = tmp_path_factory.mktemp("planned")
-    plan(folder, make_net(), (torch.randn(20, 12),))
+    plan_net(folder)
     return folder
 
 
@@ -56,7 +55,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_it_trains_all_nodes_of_this_machine(tmp_path):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),))
+    plan_net(tmp_path)
     npy_run.write_files(tmp_path)
     result = run(tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -159,7 +158,7 @@ def test_when_it_is_killed_its_nodes_go_too(planned, started):
 
 
 def test_ctrl_c_ends_a_training(tmp_path, started):
-    plan(tmp_path, make_net(), (torch.randn(20, 12),))
+    plan_net(tmp_path)
     npy_run.write_files(tmp_path, epochs=1_000_000, schedule="async")
     process = command.start("up", cwd=tmp_path)
     started.append(process)

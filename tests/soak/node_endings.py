@@ -13,9 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/python"))
 
-import torch  # noqa: E402
-from nodes import end, outcomes, plan  # noqa: E402
-from small_net import make_net  # noqa: E402
+from nodes import end, outcomes, plan_net  # noqa: E402
 from test_node_processes import NAMES, train_for_long  # noqa: E402
 
 # What is done to a node: what the others say of it, and within how many seconds all have to be over.
@@ -38,7 +36,7 @@ def end_one(folder: Path, victim: str, by: signal.Signals, after_s: float) -> No
 
 def main(times: int) -> None:
     with tempfile.TemporaryDirectory() as name:
-        plan(Path(name), make_net(), (torch.randn(20, 12),))
+        plan_net(Path(name))
         for i in range(times):
             for by in ENDINGS:
                 victim, after_s = NAMES[i % len(NAMES)], random.uniform(0, 1.5)

@@ -1,6 +1,6 @@
 """The models that the tests and the benchmarks run: own small definitions of the usual architectures, and oddities.
 
-A Case says how to build one and what to feed it. Sizes are cut down for the tests; the classes take full sizes.
+A Case says how to build one and what to feed it. Sizes and depths are cut down for the tests; the classes take all.
 """
 
 from collections.abc import Callable
@@ -74,15 +74,23 @@ def pair_inputs(batch):
 
 ARCHITECTURES = [
     Case("digits", Digits, images(8, 1), batch=8),
-    Case("resnet50", lambda: ResNet50(width=8, classes=10), images(64)),
-    Case("inception_v3", lambda: InceptionV3(width=1 / 16, classes=10), images(299)),
+    Case("resnet50", lambda: ResNet50(width=8, classes=10, blocks=(1, 2, 1, 1)), images(64)),
+    Case("inception_v3", lambda: InceptionV3(width=1 / 16, repeats=(1, 1, 1)), images(299)),
     Case("bert", lambda: Bert(100, 16, 32, depth=3, heads=4), bert_inputs(100, 12)),
     Case("gpt", lambda: GPT(60, 16, 32, depth=3, heads=4), tokens(60, 12)),
     Case("gpt_tied", lambda: GPT(60, 16, 32, depth=3, heads=4, tied=True), tokens(60, 12)),
     Case("vit_b32", lambda: ViT(image=96, dim=48, depth=4, heads=4, dropout=0.1), images(96)),
     Case("lstm", Lstm, tokens(100, 9)),
-    Case("unet", lambda: UNet(width=4), images(32)),
+    Case("unet", lambda: UNet(width=4, depth=3), images(16)),
     Case("mixed", Mixed, mixed_inputs, batch=6),
+]
+
+# Of their full depth, for tests that take their time.
+DEEP = [
+    Case("deep_resnet50", lambda: ResNet50(width=8, classes=10), images(64)),
+    Case("deep_inception_v3", lambda: InceptionV3(width=1 / 16), images(299)),
+    Case("deep_unet", lambda: UNet(width=4), images(32)),
+    Case("deep_gpt", lambda: GPT(60, 16, 16, depth=48, heads=4), tokens(60, 12)),
 ]
 
 ODDITIES = [

@@ -63,16 +63,16 @@ class Bottleneck(nn.Module):
 
 
 class ResNet50(nn.Module):
-    def __init__(self, width=64, classes=1000):
+    def __init__(self, width=64, classes=1000, blocks=(3, 4, 6, 3)):
         super().__init__()
         self.conv1 = nn.Conv2d(3, width, 7, 2, 3, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, 2, 1)
         channels = width
-        for number, blocks in enumerate((3, 4, 6, 3)):
+        for number, count in enumerate(blocks):
             layers = []
-            for block in range(blocks):
+            for block in range(count):
                 stride = 2 if number and block == 0 else 1
                 layers.append(Bottleneck(channels, width << number, stride))
                 channels = 4 * (width << number)
