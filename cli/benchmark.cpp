@@ -187,7 +187,7 @@ void add_benchmark(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("benchmark", "Measure this machine for the pool file");
   command->footer(kFooter);
-  command->add_option("--device", options->device, "What is measured: cpu, cuda, cuda:1")->capture_default_str();
+  command->add_option("--device", options->device, "What to measure: cpu, cuda, cuda:1")->capture_default_str();
   command->add_option("--threads", options->threads, "CPU threads; by default as many as torch takes")
       ->check(between(1, 4096));
   auto* peer = command->add_option("--peer", options->peer, "HOST:PORT of a machine that runs benchmark --serve PORT");

@@ -36,13 +36,13 @@ constexpr const char* kDescription =
     "  ravnest pack node_3            makes one archive of what node_3 needs of the plan\n"
     "  ravnest unpack node_3.ravnest  checks it and lays it out on node_3's own machine\n"
     "  ravnest doctor                 on each machine: can it play its part, does it reach the others?\n"
-    "  ravnest ping node_3            how the path to node_3 is\n"
+    "  ravnest ping node_3            measures the path to node_3\n"
     "  ravnest node node_3            trains as node_3, with what train.toml says\n"
     "  ravnest up                     the same for all nodes of this machine at once\n"
     "  ravnest fuse                   merges the stages that were trained into one state dict\n"
-    "  ravnest eval model.pt2         how good the trained model is\n"
+    "  ravnest eval model.pt2         says how good the trained model is\n"
     "\n"
-    "A model gets into a file by Python: ravnest.capture(model, (example,), path='model.pt2')";
+    "To put a model into a file, in Python: ravnest.capture(model, (example,), path='model.pt2')";
 
 // CLI11 only says that a word was not expected.
 Status check_command(const CLI::App& app, std::string_view written) {

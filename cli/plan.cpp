@@ -61,7 +61,7 @@ void add_plan(CLI::App& app) {
       ->check(at_least(1));
   command->add_flag("--use-all", form.use_all,
                     "Cut by time: keep nodes that make the pool slower, instead of leaving them out as spares");
-  command->add_option("--seed", form.seed, "Of the search for clusters; the same seed gives the same plan")
+  command->add_option("--seed", form.seed, "Seed of the search for clusters; the same seed gives the same plan")
       ->capture_default_str();
   command
       ->add_option("--optimizer-state", form.training.optimizer_state,
@@ -73,7 +73,7 @@ void add_plan(CLI::App& app) {
       ->check(at_least(1));
   command
       ->add_option("--compression", options->compression,
-                   "Of what nodes send each other: none, fp16, bf16, int8, int4 or topk:SHARE")
+                   "Compression of what nodes send each other: none, fp16, bf16, int8, int4 or topk:SHARE")
       ->capture_default_str();
   command->add_option("--svg", options->svg, "Draw the clusters, stages and rings into this file");
   command->add_flag("--dry-run", options->dry_run, "Only show the plan; node_data stays as it is");

@@ -24,13 +24,13 @@ struct Entry {
 std::string_view take_header(ByteSpan& bytes) {
   ByteReader reader(bytes);
   const Result<std::uint64_t> size = reader.u64();
-  if (!size.ok()) refuse_file(corrupt("only ", bytes.size(), " bytes, which is no safetensors file"));
+  if (!size.ok()) refuse_file(corrupt("only ", bytes.size(), " bytes: not a safetensors file"));
   if (*size > reader.remaining())
     refuse_file(corrupt("the header should have ", *size, " bytes, but the file ends after ", reader.remaining()));
   if (*size > kMostHeaderBytes)
     refuse_file(corrupt("the header has ", *size, " bytes; the format ends at ", kMostHeaderBytes));
   const std::string_view header = as_string_view(reader.bytes(*size).value());
-  if (!header.starts_with('{')) refuse_file(corrupt("the header does not start with {: no safetensors file"));
+  if (!header.starts_with('{')) refuse_file(corrupt("the header does not start with {: not a safetensors file"));
   bytes = bytes.subspan(reader.position());
   return header;
 }

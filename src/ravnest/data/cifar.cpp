@@ -12,7 +12,7 @@ Status check(ByteSpan file, std::string_view name) {
   if (is_gzip(file))
     return unsupported(name, " is a compressed archive; unpack it and name its data_batch_1.bin and so on");
   if (file.empty() || file.size() % kRecordBytes != 0)
-    return corrupt(name, ": ", file.size(), " bytes are no whole number of CIFAR-10 records of ", kRecordBytes);
+    return corrupt(name, ": ", file.size(), " bytes are not a whole number of CIFAR-10 records of ", kRecordBytes);
   for (std::size_t at = 0; at < file.size(); at += kRecordBytes) {
     if (const auto label = static_cast<std::uint8_t>(file[at]); label >= kClasses)
       return corrupt(name, ": record ", at / kRecordBytes, " at byte ", at, " has the label ", int{label},

@@ -77,7 +77,7 @@ struct TrainConfig {
   std::optional<OuterConfig> outer;
   bool average_optim = false;  // and what the optimizer keeps
   bool recompute = false;
-  int threads = 0;                                 // 0: as many as torch takes
+  int threads = 0;                                 // 0: this node's share of the machine's cores
   std::string device = "cpu";                      // or "cuda", or "cuda:1"
   std::filesystem::path loss_file = "losses.txt";  // relative to where the node runs, as all that it writes
   OptimizerConfig optimizer;

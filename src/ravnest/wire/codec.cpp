@@ -50,7 +50,7 @@ Result<Codec> parse_codec(std::string_view written) {
     return invalid("'", written, "' must name a share above 0 and at most 1, such as topk:0.01");
   }
   return invalid("'", written,
-                 "' is no codec; there are none, fp16, bf16, int8, int4 and topk:SHARE, such as topk:0.01");
+                 "' is not a codec; choose none, fp16, bf16, int8, int4 or topk:SHARE, such as topk:0.01");
 }
 
 std::string to_string(const Codec& codec) {

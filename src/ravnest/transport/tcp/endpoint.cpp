@@ -75,7 +75,8 @@ class TcpEndpoint final : public Endpoint {
 Status check_insecure(const Options& options) {
   const auto refuse = [&](const Address& address) {
     return invalid(address, " is not this machine's loopback address: without TLS anyone there could take part in ",
-                   options.name, "'s training and read all of it. Use the plan's identities, or force it in words");
+                   options.name,
+                   "'s training and read all of it. Leave insecure out, so that it uses the plan's identity");
   };
   if (options.insecure == Insecure::kAnywhere) return {};
   if (!is_loopback(options.listen.host)) return refuse(options.listen);
