@@ -104,8 +104,8 @@ void add_ping(CLI::App& app) {
       ->check(between(0.1, 60.0));
   command->add_flag("--insecure", options->insecure, "Ask a node that was started without TLS");
   command->footer(
-      "The node must be running, or be examined by `ravnest doctor --wait 60` on its machine. A training that runs is\n"
-      "not disturbed but for the bytes, and it makes the rates look lower than they are.\n"
+      "The node must be running, or `ravnest doctor --wait 60` must be examining it on its machine. A ping takes\n"
+      "nothing from a training that runs but bytes, and such a training makes the rates look lower than they are.\n"
       "\n"
       "Examples:\n"
       "  ravnest ping node_3\n"

@@ -8,8 +8,8 @@ namespace ravnest::cli {
 namespace {
 
 constexpr const char* kPoolHelp =
-    "Nothing is measured and no machine is asked: the planner predicts, for the start and after each event, the\n"
-    "samples per second of the plan of the start as it would run on, and of a plan made anew.\n"
+    "The command measures nothing and asks no machine. For the start and after each event it predicts the samples per\n"
+    "second of the plan of the start, as it would run on, and of a plan made anew.\n"
     "\n"
     "A scenario:\n"
     "  {\"nodes\": [{\"count\": 100, \"ram\": 16, \"bandwidth\": 100, \"compute\": 200, \"latency\": 20, \"spread\": "
@@ -34,10 +34,9 @@ constexpr const char* kPoolHelp =
     "\n";
 
 constexpr const char* kProtocolHelp =
-    "With --protocol, clusters are drawn from seeds and run on simulated time, networks and faults, and judged by "
-    "what\n"
-    "the stages promise each other. A broken promise ends the command with status 1, after the shortest run that\n"
-    "could be found was printed event by event.\n"
+    "With --protocol, the command draws clusters from seeds, runs them on simulated time, networks and faults, and\n"
+    "checks what the stages promise each other. When it finds a broken promise, it prints the shortest run that it\n"
+    "can find, event by event, and ends with status 1.\n"
     "\n"
     "Examples:\n"
     "  ravnest simulate --protocol pipeline --seeds 100000\n"
