@@ -49,10 +49,18 @@ def test_names_and_numbers_of_a_quotation_are_not_looked_for():
     assert pieces("node_1 has 2.5 GB, but X needs N: ...") == ["has", "GB, but", "needs"]
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "src/README.md", "examples/digits/README.md"])
-def test_links_of_pages_outside_of_the_site_lead_somewhere(page):
-    links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", (ROOT / page).read_text())
-    assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
+def test_links_of_pages_outside_of_the_site_lead_somewhere():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "src/README.md", *ROOT.glob("examples/*/README.md")]
+    for page in pages:
+        links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", page.read_text())
+        assert [link for link in links if not (page.parent / link).exists()] == [], page
+
+
+def test_every_header_that_a_page_names_exists():
+    headers = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("[a-z]*/**/*.h") if "build" not in path.parts]
+    for page in [*PAGES, ROOT / "src/README.md", ROOT / "CONTRIBUTING.md"]:
+        named = set(re.findall(r"`(?:\.\./)*([\w/]+\.h)`", page.read_text())) - {"torch/torch.h"}
+        assert [name for name in named if not any(header.endswith(f"/{name}") for header in headers)] == [], page
 
 
 @cache
