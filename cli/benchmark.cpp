@@ -51,7 +51,7 @@ constexpr const char* kFooter =
 
 constexpr const char* kDefaultFile = "node_data/node_configs.json";
 
-struct Options {
+struct BenchmarkOptions {
   std::string device = "cpu";
   int threads = 0;
   std::string peer;
@@ -75,7 +75,7 @@ void row(const char* name, double value, const char* unit, const std::string& re
   std::fflush(stdout);
 }
 
-Status serve(const Options& options) {
+Status serve(const BenchmarkOptions& options) {
   const StopSignals signals;
   auto server = LinkServer::open({.host = options.bind, .port = options.serve});
   if (!server.ok()) return server.status();
@@ -87,7 +87,7 @@ Status serve(const Options& options) {
   return ended.code() == Code::kCancelled ? Status() : ended;
 }
 
-Result<double> measure_ram_gb(const Options& options) {
+Result<double> measure_ram_gb(const BenchmarkOptions& options) {
   if (options.device != "cpu") {
     const auto memory = device_memory(options.device);
     if (!memory.ok()) return memory.status();
@@ -103,7 +103,7 @@ Result<double> measure_ram_gb(const Options& options) {
   return gb;
 }
 
-Result<double> measure_gflops(const Options& options) {
+Result<double> measure_gflops(const BenchmarkOptions& options) {
   const auto rate = measure_compute({.device = options.device, .threads = options.threads});
   if (!rate.ok()) return rate.status();
   const std::string where =
@@ -115,7 +115,7 @@ Result<double> measure_gflops(const Options& options) {
 }
 
 // A GPU's memory is the model's alone: what the process takes is the host's.
-Status measure_process_share(const Options& options, plan::PoolEntry& entry) {
+Status measure_process_share(const BenchmarkOptions& options, plan::PoolEntry& entry) {
   entry.process_gb = 0;
   if (options.device != "cpu") return {};
   const auto share = measure_process();
@@ -125,7 +125,7 @@ Status measure_process_share(const Options& options, plan::PoolEntry& entry) {
   return {};
 }
 
-Status measure_peer(const Options& options, plan::PoolEntry& entry) {
+Status measure_peer(const BenchmarkOptions& options, plan::PoolEntry& entry) {
   const StopSignals signals;
   const auto peer = parse_address(options.peer);
   if (!peer.ok()) return peer.status().with_context("--peer");
@@ -141,7 +141,7 @@ Status measure_peer(const Options& options, plan::PoolEntry& entry) {
 }
 
 // What can be said before anything is measured, which takes seconds.
-Status check(const Options& options, bool writes) {
+Status check(const BenchmarkOptions& options, bool writes) {
   if (!writes) return {};
   if (options.ip.empty())
     return invalid("--write needs --ip HOST:PORT, the address at which other nodes reach this one");
@@ -154,7 +154,7 @@ Status check(const Options& options, bool writes) {
   return {};
 }
 
-Status measure(const Options& options, bool writes) {
+Status measure(const BenchmarkOptions& options, bool writes) {
   if (Status status = check(options, writes); !status.ok()) return status;
   plan::PoolEntry entry{.ip = options.ip, .bandwidth_mbps = options.bandwidth_mbps};
   // The link first: a peer that is not there shows at once.
@@ -184,7 +184,7 @@ Status measure(const Options& options, bool writes) {
 }  // namespace
 
 void add_benchmark(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchmarkOptions>();
   CLI::App* command = app.add_subcommand("benchmark", "Measure this machine for the pool file");
   command->footer(kFooter);
   command->add_option("--device", options->device, "What to measure: cpu, cuda, cuda:1")->capture_default_str();

@@ -15,13 +15,13 @@ namespace {
 
 constexpr Duration kLookupTime = std::chrono::seconds(10);
 
-struct Options {
+struct DoctorOptions {
   std::string node;
   std::filesystem::path node_data = "node_data";
   double wait_s = 0;
 };
 
-void run_doctor(const Options& options) {
+void run_doctor(const DoctorOptions& options) {
   const StopSignals signals;
   const auto here = doctor::read_plan_here(options.node_data);
   if (!here.ok()) {
@@ -44,7 +44,7 @@ void run_doctor(const Options& options) {
 
 void add_doctor(CLI::App& app) {
   CLI::App* command = app.add_subcommand("doctor", "Check that this machine's nodes can talk to their peers");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DoctorOptions>();
   command->add_option("--node", options->node, "The node to examine; by default all that belong on this machine");
   command->add_option("--node-data", options->node_data, "The folder with the plan")->capture_default_str();
   command->add_option("--wait", options->wait_s, "Seconds for which peers that are not there yet are tried again")

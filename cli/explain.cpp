@@ -13,12 +13,12 @@
 namespace ravnest::cli {
 namespace {
 
-struct Options {
+struct ExplainOptions {
   std::filesystem::path node_data = "node_data";
   std::filesystem::path svg;
 };
 
-void run_explain(const Options& options) {
+void run_explain(const ExplainOptions& options) {
   const plan::Plan made = require(plan::read_plan(options.node_data));
   std::cout << plan::explain(made);
   if (options.svg.empty()) return;
@@ -30,7 +30,7 @@ void run_explain(const Options& options) {
 
 void add_explain(CLI::App& app) {
   CLI::App* command = app.add_subcommand("explain", "Show a plan: who does what, how fast, and what limits it");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ExplainOptions>();
   command->add_option("node_data", options->node_data, "The folder with the plan")->capture_default_str();
   command->add_option("--svg", options->svg, "Draw the clusters, stages and rings into this file");
   command->footer(

@@ -11,9 +11,6 @@
 namespace ravnest::cli {
 namespace {
 
-// What shells say of a command that Ctrl-C has ended.
-constexpr int kInterrupted = 130;
-
 void run(NodeRequest request) {
   StopSignals signals;
   bool interrupted = false;
@@ -32,7 +29,7 @@ void run(NodeRequest request) {
   if (interrupted || signals.came()) {
     std::cerr << "ravnest: " << (ended.ok() ? request.name + " was interrupted when its run was over" : ended.message())
               << std::endl;
-    throw CLI::RuntimeError(kInterrupted);
+    throw CLI::RuntimeError(kInterruptedStatus);
   }
   if (ended.ok()) return;
   std::cerr << "ravnest: " << ended.message() << std::endl;  // before the others have been told, which may take seconds

@@ -18,7 +18,7 @@ namespace {
 
 constexpr Duration kReachTime = std::chrono::seconds(5);
 
-struct Options {
+struct PingOptions {
   std::string node;
   std::string as;
   std::filesystem::path node_data = "node_data";
@@ -38,7 +38,7 @@ std::string rate(double bytes_per_s) {
   return written;
 }
 
-transport::tcp::Caller asker(const Options& options, const doctor::PlanHere& here, int asked) {
+transport::tcp::Caller asker(const PingOptions& options, const doctor::PlanHere& here, int asked) {
   const auto named = doctor::asker_of(here, asked, options.as);
   // Without certificates anyone can act in any name.
   if (options.insecure && options.as.empty())
@@ -58,7 +58,7 @@ std::string identity(const transport::tcp::Contact& contact) {
   return text(who, "; speaks version ", hello.major, ".", hello.minor, ", release ", printable(hello.software));
 }
 
-void measure(const Options& options, transport::tcp::Contact& contact, int stop) {
+void measure(const PingOptions& options, transport::tcp::Contact& contact, int stop) {
   const auto length = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.seconds));
   doctor::Path path;
   path.round_trips = require(doctor::measure_round_trips(contact, options.count, stop));
@@ -73,7 +73,7 @@ void measure(const Options& options, transport::tcp::Contact& contact, int stop)
   for (const std::string& remark : doctor::remarks(path)) row("note", remark);
 }
 
-void run_ping(const Options& options) {
+void run_ping(const PingOptions& options) {
   const StopSignals signals;
   const doctor::PlanHere here = require(doctor::read_plan_here(options.node_data));
   const int asked = require(doctor::node_named(here.plan, options.node));
@@ -92,7 +92,7 @@ void run_ping(const Options& options) {
 
 void add_ping(CLI::App& app) {
   CLI::App* command = app.add_subcommand("ping", "Measure the path from this machine to a node");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PingOptions>();
   command->add_option("node", options->node, "The node, such as node_3 or 3")->required();
   command->add_option("--as", options->as, "In whose name to ask; by default another node whose identity is here");
   command->add_option("--node-data", options->node_data, "The folder with the plan")->capture_default_str();

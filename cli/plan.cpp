@@ -13,7 +13,7 @@
 namespace ravnest::cli {
 namespace {
 
-struct Options {
+struct PlanOptions {
   PlanRequest request;
   std::string balance;
   std::string compression = "none";
@@ -22,7 +22,7 @@ struct Options {
   bool dry_run = false;
 };
 
-void run_plan(Options options) {
+void run_plan(PlanOptions options) {
   if (!options.balance.empty()) options.request.form.balance = require(plan::parse_balance(options.balance));
   options.request.form.training.sent_share = wire::encoded_share(require(wire::parse_codec(options.compression)));
   options.request.write = !options.dry_run;
@@ -47,7 +47,7 @@ void run_plan(Options options) {
 
 void add_plan(CLI::App& app) {
   CLI::App* command = app.add_subcommand("plan", "Plan which node of the pool trains which part of a model");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PlanOptions>();
   plan::FormOptions& form = options->request.form;
   command->add_option("model", options->request.archive, "The captured model, a .pt2 archive")->required();
   command->add_option("--pool", options->request.pool_file, "The pool file (default: node_configs.json in node_data)");

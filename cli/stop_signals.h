@@ -10,6 +10,9 @@
 
 namespace ravnest::cli {
 
+// What shells say of a command that Ctrl-C has ended.
+inline constexpr int kInterruptedStatus = 130;
+
 // Ctrl-C, SIGTERM and, unless it is ignored as under nohup, SIGHUP as a descriptor that waiting calls watch, for as
 // long as the object lives. To be made before any thread, since threads inherit what is blocked. A signal that no one
 // took acts when the object goes.

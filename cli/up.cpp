@@ -25,9 +25,8 @@ constexpr Duration kLookupTime = std::chrono::seconds(10);
 // Nodes end by themselves when another one fails, unless that one never got as far as to meet them.
 constexpr Duration kAfterFailure = std::chrono::seconds(10);
 constexpr Duration kAfterInterrupt = std::chrono::seconds(5);
-constexpr int kInterrupted = 130;
 
-struct Options {
+struct UpOptions {
   std::filesystem::path config = "train.toml";
   std::filesystem::path node_data = "node_data";
   std::filesystem::path trained = "trained";
@@ -39,7 +38,7 @@ struct Member {
   std::unique_ptr<ChildProcess> process;
 };
 
-std::vector<std::string> command_of(const Options& options, const std::string& name) {
+std::vector<std::string> command_of(const UpOptions& options, const std::string& name) {
   if (!options.command.empty()) return options.command;
   const std::string own = std::filesystem::read_symlink("/proc/self/exe").string();
   return {own,
@@ -57,7 +56,7 @@ class Run {
  public:
   explicit Run(const StopSignals& signals) : signals_(signals) {}
 
-  void start(const Options& options, const std::vector<std::string>& names) {
+  void start(const UpOptions& options, const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       width_ = std::max(width_, name.size());
       auto process = require(ChildProcess::start({command_of(options, name), {"RAVNEST_NODE=" + name}}));
@@ -78,7 +77,7 @@ class Run {
     }
     was_interrupted_ = was_interrupted_ || signals_.came();
     say_why();
-    return was_interrupted_ ? kInterrupted : status_;
+    return was_interrupted_ ? kInterruptedStatus : status_;
   }
 
  private:
@@ -171,7 +170,7 @@ class Run {
   std::optional<TimePoint> deadline_;  // after which those that still run are made to end
 };
 
-void run_up(const Options& options) {
+void run_up(const UpOptions& options) {
   StopSignals signals;
   const auto here = require(doctor::read_plan_here(options.node_data));
   const std::vector<int> nodes =
@@ -189,7 +188,7 @@ void run_up(const Options& options) {
 
 void add_up(CLI::App& app, bool has_node) {
   CLI::App* command = app.add_subcommand("up", "Run all nodes of the plan that belong on this machine");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<UpOptions>();
   command->add_option("--config", options->config, "Without a command: what `ravnest node` trains with")
       ->capture_default_str();
   command->add_option("--node-data", options->node_data, "The folder with the plan")->capture_default_str();

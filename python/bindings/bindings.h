@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ravnest/base/status.h"
 #include "ravnest/graph/engine.h"
@@ -39,6 +40,13 @@ T accepted(Result<T> result) {
 inline void accept(const Status& status) {
   if (status.code() == Code::kInvalid) throw pybind11::value_error(status.message());
   unwrap(status);
+}
+
+// As Python has them: name -> tensor, in this order.
+inline pybind11::dict named_tensors(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
+  pybind11::dict result;
+  for (const auto& [name, tensor] : tensors) result[pybind11::str(name)] = tensor;
+  return result;
 }
 
 // A function of the user's, to be called, and let go, by threads of ours; take the GIL to call it.

@@ -48,12 +48,6 @@ py::list run(const Engine& engine, const py::list& inputs, bool train, std::uint
   return result;
 }
 
-py::dict to_dict(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
-  py::dict result;
-  for (const auto& [name, tensor] : tensors) result[py::str(name)] = py::cast(tensor);
-  return result;
-}
-
 py::list sizes_of(const ir::TensorMeta& meta) {
   py::list sizes;
   for (const ir::Size& size : meta.sizes) {
@@ -173,8 +167,8 @@ void bind_graph(py::module_& module) {
   module.def("load", [](const std::string& path) { return unwrap(Engine::load(path)); });
   py::class_<Engine> model(module, "Model");
   model.def("run", &run)
-      .def("parameters", [](const Engine& engine) { return to_dict(engine.parameters()); })
-      .def("buffers", [](const Engine& engine) { return to_dict(engine.buffers()); })
+      .def("parameters", [](const Engine& engine) { return named_tensors(engine.parameters()); })
+      .def("buffers", [](const Engine& engine) { return named_tensors(engine.buffers()); })
       .def("in_spec", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).in_spec; })
       .def("out_spec", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).out_spec; })
       .def("arg_names", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).argument_names; })

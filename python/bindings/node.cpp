@@ -179,12 +179,6 @@ py::list outputs_of(PyNode& own) {
   return result;
 }
 
-py::dict named(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
-  py::dict result;
-  for (const auto& [name, tensor] : tensors) result[py::str(name)] = tensor;
-  return result;
-}
-
 ir::Signature signature(const PyNode& own, bool train) {
   const ir::StageInfo info = pipeline::stage_of(own.node->engine());
   return train ? info.train_call : info.eval_call;
@@ -241,8 +235,8 @@ void bind_node(py::module_& module) {
       .def("in_spec", [](const PyNode& own, bool train) { return signature(own, train).in_spec; })
       .def("out_spec", [](const PyNode& own, bool train) { return signature(own, train).out_spec; })
       .def("arg_names", [](const PyNode& own, bool train) { return signature(own, train).argument_names; })
-      .def("parameters", [](const PyNode& own) { return named(own.node->engine().parameters()); })
-      .def("buffers", [](const PyNode& own) { return named(own.node->engine().buffers()); })
+      .def("parameters", [](const PyNode& own) { return named_tensors(own.node->engine().parameters()); })
+      .def("buffers", [](const PyNode& own) { return named_tensors(own.node->engine().buffers()); })
       .def("set_option", [](PyNode& own, std::size_t group, std::string name,
                             optim::Option value) { own.steering->set(group, std::move(name), std::move(value)); })
       .def("optimizer_state", [](const PyNode& own) { return own.optimizer ? state_of(*own.optimizer) : py::dict(); })

@@ -169,12 +169,6 @@ py::dict statistics_of(Cluster& cluster, std::size_t stage) {
   return result;
 }
 
-py::dict named(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
-  py::dict result;
-  for (const auto& [name, tensor] : tensors) result[py::str(name)] = tensor;
-  return result;
-}
-
 }  // namespace
 
 void bind_pipeline(py::module_& module) {
@@ -204,10 +198,10 @@ void bind_pipeline(py::module_& module) {
       .def("statistics", &statistics_of)
       .def("parameters",
            [](Cluster& cluster, std::size_t stage) {
-             return named(cluster.cluster->engine(checked(cluster, stage)).parameters());
+             return named_tensors(cluster.cluster->engine(checked(cluster, stage)).parameters());
            })
       .def("buffers", [](Cluster& cluster, std::size_t stage) {
-        return named(cluster.cluster->engine(checked(cluster, stage)).buffers());
+        return named_tensors(cluster.cluster->engine(checked(cluster, stage)).buffers());
       });
 }
 

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 using Named = ir::NamedPayloads::value_type;
 
-Status check_tensors(const ir::NamedPayloads& tensors) {
+Status check_for_safetensors(const ir::NamedPayloads& tensors) {
   std::set<std::string_view> seen;
   for (const auto& [name, payload] : tensors) {
     const std::string which = text("tensor \"", printable(name), "\"");
@@ -49,7 +49,7 @@ std::string header_text(const Safetensors& contents, const std::vector<const Nam
 }  // namespace
 
 Status write_safetensors(const Safetensors& contents, const Sink& sink) {
-  if (Status status = check_tensors(contents.tensors); !status.ok()) return status;
+  if (Status status = check_for_safetensors(contents.tensors); !status.ok()) return status;
   std::vector<const Named*> in_order;
   for (const Named& entry : contents.tensors) in_order.push_back(&entry);
   std::stable_sort(in_order.begin(), in_order.end(), [](const Named* a, const Named* b) {

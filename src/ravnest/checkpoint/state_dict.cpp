@@ -30,7 +30,7 @@ bool has_storage_class(ir::DType dtype) {
   }
 }
 
-Status check_tensors(const ir::NamedPayloads& tensors) {
+Status check_for_torch(const ir::NamedPayloads& tensors) {
   for (const auto& [name, payload] : tensors) {
     if (!has_storage_class(payload.dtype))
       return unsupported(named(name), " is ", ir::dtype_name(payload.dtype), ", which is not written to .pt files");
@@ -72,7 +72,7 @@ Status check_names(const ir::NamedPayloads& tensors) {
 
 Status write_torch_file(const ir::NamedPayloads& tensors, const PickleBody& body, std::string_view folder,
                         const Sink& sink) {
-  if (Status status = check_tensors(tensors); !status.ok()) return status;
+  if (Status status = check_for_torch(tensors); !status.ok()) return status;
   const std::vector<ir::Window> windows = ir::windows_of(tensors);
   if (Status status = check_types(tensors, windows); !status.ok()) return status;
 

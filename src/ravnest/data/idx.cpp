@@ -8,8 +8,8 @@
 namespace ravnest::data {
 namespace {
 
-constexpr std::size_t kMostDimensions = 8;
-constexpr std::size_t kHeaderBytes = 4 + 4 * kMostDimensions;
+constexpr std::size_t kMostIdxDimensions = 8;
+constexpr std::size_t kHeaderBytes = 4 + 4 * kMostIdxDimensions;
 
 std::optional<ir::DType> element_type(std::byte code) {
   switch (static_cast<int>(code)) {
@@ -38,8 +38,8 @@ Result<Header> read_header(ByteSpan file, std::string_view name) {
   if (!dtype) return corrupt(name, ": byte 2 is ", static_cast<int>(file[2]), ", not an element type of IDX");
   const auto dimensions = static_cast<std::size_t>(file[3]);
   if (dimensions == 0) return corrupt(name, ": byte 3 says that the array has no dimensions");
-  if (dimensions > kMostDimensions)
-    return unsupported(name, ": ", dimensions, " dimensions; at most ", kMostDimensions, " are read");
+  if (dimensions > kMostIdxDimensions)
+    return unsupported(name, ": ", dimensions, " dimensions; at most ", kMostIdxDimensions, " are read");
   Header header{*dtype, {}, 4 + 4 * dimensions, 0};
   if (file.size() < header.data_at)
     return corrupt(name, ": it ends at byte ", file.size(), ", within its header of ", header.data_at, " bytes");

@@ -7,7 +7,7 @@
 namespace ravnest::data {
 namespace {
 
-constexpr std::size_t kMostDimensions = 64;  // as numpy
+constexpr std::size_t kMostNpyDimensions = 64;  // as numpy
 
 // Walks the text. Each `take...` moves behind what it took, or stays and says no.
 class Scanner {
@@ -82,7 +82,7 @@ std::optional<std::vector<std::int64_t>> take_shape(Scanner& scanner) {
   bool comma = true;
   while (!scanner.take(")")) {
     const std::optional<std::int64_t> size = comma ? scanner.take_size() : std::nullopt;
-    if (!size || shape.size() == kMostDimensions) return std::nullopt;
+    if (!size || shape.size() == kMostNpyDimensions) return std::nullopt;
     shape.push_back(*size);
     comma = scanner.take(",");
   }

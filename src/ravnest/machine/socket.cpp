@@ -26,8 +26,6 @@ constexpr Duration kLookupTime = std::chrono::seconds(10);
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
-
 // Small messages go out at once; of a stream, little waits inside the kernel, so that a slow link does not keep on
 // sending long after the stream's time is over.
 void set_options(int descriptor) {
@@ -101,6 +99,8 @@ std::string written(const sockaddr* address, socklen_t size) {
 
 }  // namespace
 
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
 Status wait_for(int descriptor, short events, const Wait& wait) {
   std::array<pollfd, 2> watched{{{descriptor, events, 0}, {wait.stop, POLLIN, 0}}};  // poll passes over -1
   for (;;) {
@@ -152,7 +152,7 @@ Result<std::size_t> Socket::send_some(ByteSpan bytes, const Wait& wait) {
     if (Status ready = wait_for(descriptor_, POLLOUT, wait); !ready.ok()) return ready;
     const ssize_t count = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (count >= 0) return static_cast<std::size_t>(count);
-    if (errno != EINTR && !would_block(errno)) return unavailable("the connection broke off: ", reason(errno));
+    if (!would_block(errno)) return unavailable("the connection broke off: ", reason(errno));
   }
 }
 
@@ -170,7 +170,7 @@ Result<std::size_t> Socket::receive_some(std::span<std::byte> into, const Wait& 
     if (Status ready = wait_for(descriptor_, POLLIN, wait); !ready.ok()) return ready;
     const ssize_t count = ::recv(descriptor_, into.data(), into.size(), 0);
     if (count >= 0) return static_cast<std::size_t>(count);
-    if (errno != EINTR && !would_block(errno)) return unavailable("the connection broke off: ", reason(errno));
+    if (!would_block(errno)) return unavailable("the connection broke off: ", reason(errno));
   }
 }
 
@@ -212,7 +212,7 @@ Result<Socket> Listener::accept(const Wait& wait) {
       set_options(accepted.descriptor());
       return accepted;
     }
-    const bool passes = errno == EINTR || errno == ECONNABORTED || errno == EPROTO || would_block(errno);
+    const bool passes = errno == ECONNABORTED || errno == EPROTO || would_block(errno);
     if (!passes) return unavailable("cannot accept a connection: ", reason(errno));
   }
 }

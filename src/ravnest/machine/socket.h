@@ -27,6 +27,9 @@ struct Wait {
 // Until `events` (of poll) are there on the descriptor; kDeadline or kCancelled as in all waits.
 Status wait_for(int descriptor, short events, const Wait& wait);
 
+// Whether a call on a descriptor that does not wait failed with an `error` that is none: it is to be tried again.
+bool would_block(int error);
+
 class Socket {
  public:
   // Resolves the host and tries its addresses in turn. `system_error` is told the system's number for a failure to

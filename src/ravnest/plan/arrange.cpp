@@ -12,9 +12,10 @@ namespace {
 
 // best(mask, end): how dear the dearest of the first stages is at best, when the machines of `mask` run them up to
 // position `end`, in whatever order.
-class Search {
+class ArrangementSearch {
  public:
-  Search(const Segments& segments, std::span<const Machine> machines, Balance balance, const TrainingOptions& options)
+  ArrangementSearch(const Segments& segments, std::span<const Machine> machines, Balance balance,
+                    const TrainingOptions& options)
       : segments_(segments),
         machines_(machines),
         balance_(balance),
@@ -116,7 +117,7 @@ std::optional<Arrangement> arrange(const Segments& segments, std::span<const Mac
   const double steps = std::pow(2.0, machines.size()) * static_cast<double>(machines.size()) *
                        std::pow(static_cast<double>(segments.count()), 2) / 2;
   if (steps > most_steps) return std::nullopt;
-  return Search(segments, machines, balance, options).run();
+  return ArrangementSearch(segments, machines, balance, options).run();
 }
 
 }  // namespace ravnest::plan

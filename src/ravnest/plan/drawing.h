@@ -16,6 +16,9 @@ std::string shortened(std::string_view words, std::size_t most);
 // A colour for the nth of several things; the palette begins anew when it ends.
 std::string_view palette(int n);
 
+// Of words and lines that only explain.
+inline constexpr std::string_view kGrey = "#6b7280";
+
 struct Lettering {
   int size = 12;
   std::string_view colour = "#1f2937";

@@ -17,9 +17,9 @@ constexpr double kImpossible = std::numeric_limits<double>::infinity();
 // be another one.
 constexpr std::size_t kBestSets = 4;
 
-class Search {
+class GroupingSearch {
  public:
-  Search(Scorer& scorer, const std::vector<int>& nodes, int smallest, Use use)
+  GroupingSearch(Scorer& scorer, const std::vector<int>& nodes, int smallest, Use use)
       : scorer_(scorer), use_(use), everyone_((Mask{1} << nodes.size()) - 1), groups_(everyone_ + 1) {
     for (Mask mask = 1; mask <= everyone_; ++mask) {
       if (std::popcount(mask) < smallest) continue;
@@ -108,7 +108,7 @@ class Search {
 
 std::vector<Groups> best_groupings(Scorer& scorer, const std::vector<int>& nodes, int smallest, Use use) {
   if (nodes.empty() || static_cast<int>(nodes.size()) > kExhaustiveLimit) return {};
-  return Search(scorer, nodes, smallest, use).run(static_cast<int>(nodes.size()) / smallest);
+  return GroupingSearch(scorer, nodes, smallest, use).run(static_cast<int>(nodes.size()) / smallest);
 }
 
 }  // namespace ravnest::plan

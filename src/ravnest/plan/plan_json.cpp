@@ -68,9 +68,9 @@ Json encode(const PlannedStage& stage, std::string_view role) {
   return json;
 }
 
-class Decoder {
+class PlanDecoder {
  public:
-  explicit Decoder(const Field& root) : root_(root) {}
+  explicit PlanDecoder(const Field& root) : root_(root) {}
 
   Plan run() {
     const std::int64_t version = root_["version"].integer();
@@ -231,7 +231,7 @@ Result<Plan> decode_plan(std::string_view json, std::string_view what) {
   if (!parsed.ok()) return parsed.status();
   try {
     const Field root(*parsed, std::string(what));
-    return Decoder(root).run();
+    return PlanDecoder(root).run();
   } catch (const DecodeError& error) {
     return error.status;
   }

@@ -19,7 +19,7 @@ Address address(const Field& field) {
   return *parsed;
 }
 
-class Decoder {
+class PoolDecoder {
  public:
   Pool decode(const Field& root) {
     expect_object(root, R"(an object with the keys "0" to "n-1", one per node)");
@@ -116,7 +116,7 @@ Result<Pool> decode_pool(std::string_view json, std::string_view file) {
   if (!parsed.ok()) return invalid(parsed.status().message());
   const nlohmann::json pool = *parsed;
   try {
-    return Decoder().decode(Field(pool, std::string(file)));
+    return PoolDecoder().decode(Field(pool, std::string(file)));
   } catch (const DecodeError& error) {
     return invalid(error.status.message());
   }

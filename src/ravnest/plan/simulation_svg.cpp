@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kLeft = 90;
 constexpr double kRight = 110;
-constexpr double kTop = 92;
+constexpr double kPlotTop = 92;
 constexpr double kPlotHeight = 320;
 constexpr double kNames = 150;  // below the axis
 constexpr double kLeastWidth = 560;
@@ -22,7 +22,6 @@ constexpr double kStepWidth = 90;
 constexpr double kNameWidth = 24;  // a turned name needs that much
 constexpr std::string_view kKept = "#d97706";
 constexpr std::string_view kAnew = "#2563eb";
-constexpr std::string_view kGrey = "#6b7280";
 
 // The least of 1, 2, 2.5 and 5 times a power of ten that is not below `value`.
 double round_up(double value) {
@@ -56,14 +55,14 @@ class Plot {
     draw_curve(text("stroke=\"", kKept, "\" stroke-width=\"3\" stroke-dasharray=\"7 4\""),
                [](const SimulatedStep& step) { return std::optional(step.kept.samples_per_s); });
     draw_hints();
-    return drawing_.document(kLeft + width_ + kRight, kTop + kPlotHeight + kNames, title);
+    return drawing_.document(kLeft + width_ + kRight, kPlotTop + kPlotHeight + kNames, title);
   }
 
  private:
   double x(std::size_t step) const {
     return kLeft + width_ * static_cast<double>(step) / static_cast<double>(std::max<std::size_t>(1, steps_.size()));
   }
-  double y(double value) const { return kTop + kPlotHeight * (1 - value / top_); }
+  double y(double value) const { return kPlotTop + kPlotHeight * (1 - value / top_); }
 
   void draw_legend() {
     drawing_.line(kLeft, 60, kLeft + 36, 60,
@@ -79,13 +78,13 @@ class Plot {
       drawing_.line(kLeft, level, kLeft + width_, level, "stroke=\"#e5e7eb\"");
       drawing_.words(kLeft - 8, level + 4, quantity(i * tick_, ""), {.size = 11, .colour = kGrey, .anchor = "end"});
     }
-    drawing_.words(24, kTop + kPlotHeight / 2, "samples/s", {.colour = kGrey, .anchor = "middle", .turned = -90});
-    drawing_.line(kLeft, kTop, kLeft, kTop + kPlotHeight, "stroke=\"#9ca3af\"");
-    drawing_.line(kLeft, kTop + kPlotHeight, kLeft + width_, kTop + kPlotHeight, "stroke=\"#9ca3af\"");
+    drawing_.words(24, kPlotTop + kPlotHeight / 2, "samples/s", {.colour = kGrey, .anchor = "middle", .turned = -90});
+    drawing_.line(kLeft, kPlotTop, kLeft, kPlotTop + kPlotHeight, "stroke=\"#9ca3af\"");
+    drawing_.line(kLeft, kPlotTop + kPlotHeight, kLeft + width_, kPlotTop + kPlotHeight, "stroke=\"#9ca3af\"");
     const double room = width_ / static_cast<double>(std::max<std::size_t>(1, steps_.size()));
     const auto every = static_cast<std::size_t>(std::max(1.0, std::ceil(kNameWidth / room)));
     for (std::size_t i = 0; i < steps_.size(); i += every) {
-      const double axis = kTop + kPlotHeight;
+      const double axis = kPlotTop + kPlotHeight;
       drawing_.line(x(i), axis, x(i), axis + 6, "stroke=\"#9ca3af\"");
       drawing_.words(x(i) + 4, axis + 20, shortened(steps_[i].event, 28), {.size = 11, .turned = 35});
     }
@@ -111,9 +110,10 @@ class Plot {
           step.anew
               ? text("anew ", quantity(step.anew->samples_per_s, ""), " samples/s (", limit_words(*step.anew), ")")
               : text("no plan: ", step.no_plan)));
-      drawing_.rectangle(x(i), kTop, x(i + 1) - x(i), kPlotHeight, "fill=\"#000000\" fill-opacity=\"0\"");
+      drawing_.rectangle(x(i), kPlotTop, x(i + 1) - x(i), kPlotHeight, "fill=\"#000000\" fill-opacity=\"0\"");
       if (!step.anew)
-        drawing_.words((x(i) + x(i + 1)) / 2, kTop + 14, "no plan", {.size = 11, .colour = kAnew, .anchor = "middle"});
+        drawing_.words((x(i) + x(i + 1)) / 2, kPlotTop + 14, "no plan",
+                       {.size = 11, .colour = kAnew, .anchor = "middle"});
       drawing_.end_group();
     }
   }

@@ -16,7 +16,7 @@ constexpr int kMostStages = 24;
 constexpr std::size_t kMostListed = 48;
 
 constexpr double kMargin = 28;
-constexpr double kTop = 84;
+constexpr double kRowsTop = 84;
 constexpr double kLabelWidth = 96;
 constexpr double kBoxWidth = 212;
 constexpr double kBoxHeight = 132;
@@ -27,7 +27,6 @@ constexpr double kEdge = 9;  // height of the bands of the rings
 constexpr double kLegendColumn = 330;
 constexpr double kLine = 18;
 
-constexpr std::string_view kGrey = "#6b7280";
 constexpr std::string_view kRed = "#dc2626";
 
 std::string count(std::size_t number, std::string_view one) { return text(number, " ", one, number == 1 ? "" : "s"); }
@@ -63,7 +62,7 @@ class PlanDrawing {
   static double x_of(int column) { return kMargin + kLabelWidth + column * (kBoxWidth + kBoxGap); }
   // Of a share of the box's edge, within its rounded corners.
   static double edge_x(int column, double share) { return x_of(column) + 4 + share * (kBoxWidth - 8); }
-  static double row_y(std::size_t row) { return kTop + static_cast<double>(row) * (kBoxHeight + kRowGap); }
+  static double row_y(std::size_t row) { return kRowsTop + static_cast<double>(row) * (kBoxHeight + kRowGap); }
 
   // All stages, or of very many the first ones and the leaf.
   static std::vector<int> drawn_stages(const PlannedCluster& cluster) {

@@ -28,7 +28,7 @@ std::string_view name(CodecKind kind) {
   return "topk";
 }
 
-const CodecKernels& fastest() {
+const CodecKernels& fastest_codec() {
   static const CodecKernels kernels = codec_kernels().front();
   return kernels;
 }
@@ -126,9 +126,9 @@ Status decode_with(const CodecKernels& kernels, CodecKind kind, ByteSpan in, std
 }
 
 Status encode(const Codec& codec, std::span<const float> values, std::span<std::byte> out) {
-  return encode_with(fastest(), codec, values, out);
+  return encode_with(fastest_codec(), codec, values, out);
 }
 
-Status decode(CodecKind kind, ByteSpan in, std::span<float> out) { return decode_with(fastest(), kind, in, out); }
+Status decode(CodecKind kind, ByteSpan in, std::span<float> out) { return decode_with(fastest_codec(), kind, in, out); }
 
 }  // namespace ravnest::wire

@@ -30,7 +30,7 @@ constexpr std::array<Table, 8> make_tables() {
 
 constexpr std::array<Table, 8> kTables = make_tables();
 
-const Crc32cKernel& fastest() {
+const Crc32cKernel& fastest_crc32c() {
   static const Crc32cKernel kernel = crc32c_kernels().front();
   return kernel;
 }
@@ -65,13 +65,15 @@ std::vector<Crc32cKernel> crc32c_kernels() {
   return kernels;
 }
 
-std::uint32_t crc32c(ByteSpan bytes, std::uint32_t crc) { return ~fastest().extend(bytes.data(), bytes.size(), ~crc); }
+std::uint32_t crc32c(ByteSpan bytes, std::uint32_t crc) {
+  return ~fastest_crc32c().extend(bytes.data(), bytes.size(), ~crc);
+}
 
 std::uint32_t copy_crc32c(std::byte* to, ByteSpan from, std::uint32_t crc) {
   // Small enough that what was just summed is copied from the nearest cache. Summing first is what makes the pair as
   // fast as a copy alone: a piece that is written first competes with itself for the memory.
   constexpr std::size_t kPiece = 8192;
-  const Crc32cKernel& kernel = fastest();
+  const Crc32cKernel& kernel = fastest_crc32c();
   std::uint32_t state = ~crc;
   while (!from.empty()) {
     const ByteSpan piece = from.first(std::min(kPiece, from.size()));

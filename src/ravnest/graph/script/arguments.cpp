@@ -54,7 +54,7 @@ ir::Argument constants(const Item& list, Recorder& recorder, Get&& get) {
   return values;
 }
 
-ir::Argument sizes(const Item& list, Recorder& recorder) {
+ir::Argument size_list(const Item& list, Recorder& recorder) {
   bool computed = false;
   std::vector<ir::IntOrRef> values;
   for (const Item& each : *list.items) {
@@ -89,7 +89,7 @@ ir::Argument list_argument(const Item& list, const c10::Type& type, Recorder& re
     case TypeKind::TensorType: return tensors(list, false);
     case TypeKind::OptionalType: return tensors(list, true);
     case TypeKind::IntType:
-    case TypeKind::SymIntType: return sizes(list, recorder);
+    case TypeKind::SymIntType: return size_list(list, recorder);
     case TypeKind::FloatType:
       return constants<double>(list, recorder, [](const c10::IValue& value) {
         return value.isInt() ? static_cast<double>(value.toInt()) : value.toDouble();

@@ -19,9 +19,10 @@ double as_real(const c10::IValue& value) {
 }
 
 // Computes the numbers of a recording at any batch size.
-class Numbers {
+class NumberReader {
  public:
-  Numbers(const ir::Graph& graph, const Runs& runs) : graph_(graph), runs_(runs), made_by_(graph.values.size(), -1) {
+  NumberReader(const ir::Graph& graph, const Runs& runs)
+      : graph_(graph), runs_(runs), made_by_(graph.values.size(), -1) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i)
       for (const ir::Argument& output : graph.nodes[i].outputs)
         ir::for_each_ref(output, [&](ir::Ref ref) { made_by_[ref.value] = static_cast<int>(i); });
@@ -100,7 +101,7 @@ class Numbers {
 }  // namespace
 
 Result<ir::Range> guarded_range(const Recording& recording, const Runs& runs) {
-  Numbers numbers(recording.graph, runs);
+  NumberReader numbers(recording.graph, runs);
   std::vector<Guard> guards;
   std::set<std::pair<ir::ValueId, double>> known;
   for (const Guard& guard : recording.guards) {

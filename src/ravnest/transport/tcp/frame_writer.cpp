@@ -7,11 +7,6 @@
 #include "ravnest/wire/crc32c.h"
 
 namespace ravnest::transport::tcp {
-namespace {
-
-constexpr std::size_t kMostPieces = 64;
-
-}  // namespace
 
 void FrameWriter::add(wire::FrameKind kind, std::uint8_t lane, std::vector<std::byte> head,
                       std::vector<wire::Slice> data) {
@@ -32,7 +27,7 @@ Result<bool> FrameWriter::flush(Stream& stream) {
     pieces_.clear();
     for (const wire::Slice& slice : pending_) {
       pieces_.push_back(slice.bytes);
-      if (pieces_.size() == kMostPieces) break;
+      if (pieces_.size() == Stream::kMostPieces) break;
     }
     pieces_.front() = pieces_.front().subspan(skip_);
     const auto written = stream.write(pieces_);

@@ -5,12 +5,9 @@
 #include <cerrno>
 #include <system_error>
 
+#include "ravnest/machine/socket.h"
+
 namespace ravnest::transport::tcp {
-namespace {
-
-bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
-
-}  // namespace
 
 BIO_METHOD* SocketBio::method() {
   static BIO_METHOD* const method = [] {

@@ -14,10 +14,7 @@
 namespace ravnest::transport::tcp {
 namespace {
 
-constexpr std::size_t kMostPieces = 64;
 constexpr std::size_t kRecordBytes = 16 << 10;  // of TLS, at most
-
-bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 Status failure(int error) {
   if (error == ECONNRESET || error == EPIPE) return unavailable("the connection was reset");

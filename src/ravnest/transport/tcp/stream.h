@@ -21,6 +21,9 @@ enum class Side : unsigned char { kDialled, kAccepted };
 
 class Stream {
  public:
+  // As many are written at once.
+  static constexpr std::size_t kMostPieces = 64;
+
   // Over a connected socket; in the clear without a `context`.
   static Result<Stream> over(Socket socket, const TlsContext* context, Side side);
 
