@@ -1,35 +1,50 @@
 # make help lists the targets. JOBS sets how many compilers run at once.
 
 .DEFAULT_GOAL := all
-.PHONY: all bootstrap demo test bench lint format soak clean help
+.PHONY: all bootstrap tools demo test check bench lint format soak clean help
 
 PYTHON := .venv/bin/python
 
+# $(call build,TARGETS): builds, by default everything, and installs the package and the command into .venv
+define build
+scripts/build release $(1)
+@cmake --install build/release --prefix .venv --component python >build/release/install.log
+endef
+
 all: bootstrap  ## install what is missing, build, install the package and the command into .venv
-	scripts/build release
-	cmake --install build/release --prefix .venv --component python >build/release/install.log
+	$(call build,product)
 
 bootstrap:
 	@scripts/bootstrap
 
+tools:
+	@scripts/bootstrap --tests
+
 demo: all  ## the walk-through: plan, train on three local nodes, fuse, evaluate with plain PyTorch
 	$(PYTHON) examples/digits/demo.py --folder build/demo
 
-test: all  ## all tests: C++, sanitizers, Python, a short run of the fuzzers
+test: tools  ## all tests: C++, Python, sanitizers, fuzzers' corpora, docs, lint
+	$(call build)
 	@scripts/test
 
-bench: all  ## everything that is measured against others: sockets, pipelines, optimizers, steps
+check: tools  ## what to run before a commit: lint of what changed, C++ tests, the quick Python tests
+	$(call build)
+	@scripts/check
+
+bench: tools  ## everything that is measured against others: sockets, pipelines, optimizers, steps
+	$(call build)
 	benchmarks/run
 
-lint: bootstrap  ## clang-format, clang-tidy, ruff
+lint: tools  ## clang-format, clang-tidy, ruff
 	@scripts/lint
 
-format: bootstrap  ## bring all code into its format
+format: tools  ## bring all code into its format
 	git ls-files -co --exclude-standard '*.h' '*.cpp' | xargs clang-format -i
 	.venv/bin/ruff check --fix --exit-zero .
 	.venv/bin/ruff format .
 
-soak: all  ## the fuzzers for ten minutes each, protocols, transport and pipelines under faults and for hours, every test twenty times
+soak: tools  ## the fuzzers for ten minutes each, protocols, transport and pipelines under faults and for hours, every test twenty times
+	$(call build)
 	FUZZ_SECONDS=600 scripts/fuzz
 	build/release/cli/ravnest simulate --protocol pipeline --seeds 100000
 	build/release/tests/soak/transport_simulation --seeds 100000

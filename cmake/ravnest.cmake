@@ -1,11 +1,22 @@
 # The targets of this project are declared through these functions, so that all share one set of flags.
 #
-#   ravnest_library(NAME x SOURCES ... [DEPENDS ...] [TORCH])   library target x, alias ravnest::<x without ravnest_>
-#   ravnest_test(NAME x SOURCES ... [DEPENDS ...] [TORCH])      test binary, each of its tests known to ctest
-#   ravnest_fuzz(NAME x SOURCES ... [DEPENDS ...])              libFuzzer binary, only in the preset `fuzz`
+#   ravnest_library(NAME x SOURCES ... [DEPENDS ...] [APART ...] [TORCH])   library x, alias ravnest::<x without ravnest_>
+#   ravnest_program(NAME x SOURCES ... [DEPENDS ...] [TORCH])               executable that is not a test
+#   ravnest_test(NAME x SOURCES ... [DEPENDS ...] [NEEDS ...] [TORCH] [OPTIMISED] [THREADS])
+#                                                                           test binary; ctest knows each of its tests
+#   ravnest_fuzz(NAME x SOURCES ... [DEPENDS ...])                          libFuzzer binary, where RAVNEST_FUZZ is on
 #
 # DEPENDS of a library are public. TORCH adds LibTorch and the shared precompiled header; such a target is left out
-# where RAVNEST_TORCH is off.
+# where RAVNEST_TORCH is off. A library's files are compiled several at a time, which shares the cost of headers: so
+# what they keep to themselves (`namespace {}`) has to differ in name within a library. APART lists files for which that
+# is not wanted. NEEDS names the programs that a test starts.
+#
+# RAVNEST_TESTS says which tests are built:
+#   all         every one
+#   optimised   those with TORCH, and those marked OPTIMISED: numerics and simulations, which differ or take long
+#               without optimisation. The others run under sanitizers, and once is enough.
+#   threads     those marked THREADS, for the thread sanitizer
+#   OFF         none
 
 set(RAVNEST_TEST_TIMEOUT_S 120 CACHE STRING "Seconds after which one test is ended and counts as failed")
 
@@ -18,6 +29,12 @@ target_link_libraries(ravnest_flags INTERFACE Threads::Threads)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns of overlapping copies inside std::string where there are none (GCC bug 105651).
   target_compile_options(ravnest_flags INTERFACE -Wno-restrict)
+  # Nor are these uninitialised: std::optional and small vectors, inlined (GCC bug 80635).
+  target_compile_options(ravnest_flags INTERFACE -Wno-maybe-uninitialized)
+  if(RAVNEST_LAUNCHER_IS_CCACHE)
+    # Lets ccache see through precompiled headers.
+    target_compile_options(ravnest_flags INTERFACE -fpch-preprocess)
+  endif()
 endif()
 if(RAVNEST_SANITIZE)
   target_compile_options(ravnest_flags INTERFACE -fsanitize=${RAVNEST_SANITIZE} -fno-omit-frame-pointer
@@ -27,27 +44,41 @@ endif()
 if(RAVNEST_FUZZ)
   target_compile_options(ravnest_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
-# One precompiled header for everything that sees torch. A file that uses it must be compiled with the very same
-# flags: hence position-independent code and hidden symbols everywhere, and no definitions of single targets.
-function(ravnest_declare_pch)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND RAVNEST_LAUNCHER_IS_CCACHE)
-    # Lets ccache see through precompiled headers.
-    target_compile_options(ravnest_torch INTERFACE -fpch-preprocess)
-  endif()
-  file(WRITE ${CMAKE_BINARY_DIR}/pch.cpp.in "// The precompiled header needs a source file to hang on.\n")
-  configure_file(${CMAKE_BINARY_DIR}/pch.cpp.in ${CMAKE_BINARY_DIR}/pch.cpp COPYONLY)
-  add_library(ravnest_pch STATIC ${CMAKE_BINARY_DIR}/pch.cpp)
-  target_link_libraries(ravnest_pch PRIVATE ravnest_flags ravnest_torch)
-  target_precompile_headers(ravnest_pch PRIVATE ${PROJECT_SOURCE_DIR}/src/ravnest/graph/pch.h)
+
+# A target that compiles one header in advance, for others to take over. A file that uses it must be compiled with the
+# very same flags: hence position-independent code and hidden symbols everywhere, and no definitions of single targets.
+function(ravnest_precompile target header)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${target}.cpp CONTENT "// A precompiled header needs a source file to hang on.\n")
+  add_library(${target} STATIC ${CMAKE_BINARY_DIR}/${target}.cpp)
+  target_link_libraries(${target} PRIVATE ravnest_flags ${ARGN})
+  target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/${header})
 endfunction()
+if(RAVNEST_TORCH)
+  ravnest_precompile(ravnest_pch src/ravnest/graph/pch.h ravnest_torch)
+endif()
+if(RAVNEST_TESTS)
+  ravnest_precompile(ravnest_test_pch tests/pch.h GTest::gmock)
+  # Optimising a test costs more than it gains. With torch the precompiled header asks for one level everywhere.
+  target_compile_options(ravnest_test_pch PRIVATE -O1)
+endif()
 
 function(ravnest_use_torch target)
   target_link_libraries(${target} PUBLIC ravnest_torch)
-  target_precompile_headers(${target} REUSE_FROM ravnest_pch)
+  ravnest_use_precompiled(${target} ravnest_pch)
+endfunction()
+
+function(ravnest_use_precompiled target header)
+  target_precompile_headers(${target} REUSE_FROM ${header})
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL EXECUTABLE)
+    # It would get -fPIE, for which the precompiled header is not made.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
 endfunction()
 
 function(ravnest_library)
-  cmake_parse_arguments(arg "TORCH" "NAME" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "NAME" "SOURCES;DEPENDS;APART" ${ARGN})
   if(arg_TORCH AND NOT RAVNEST_TORCH)
     return()
   endif()
@@ -55,26 +86,48 @@ function(ravnest_library)
   string(REGEX REPLACE "^ravnest_" "" short_name ${arg_NAME})
   add_library(ravnest::${short_name} ALIAS ${arg_NAME})
   target_link_libraries(${arg_NAME} PUBLIC ravnest_flags ${arg_DEPENDS})
+  if(RAVNEST_UNITY)
+    set_target_properties(${arg_NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  endif()
+  if(arg_APART)
+    set_source_files_properties(${arg_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+  if(arg_TORCH)
+    ravnest_use_torch(${arg_NAME})
+  endif()
+endfunction()
+
+function(ravnest_program)
+  cmake_parse_arguments(arg "TORCH" "NAME" "SOURCES;DEPENDS" ${ARGN})
+  if(arg_TORCH AND NOT RAVNEST_TORCH)
+    return()
+  endif()
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  target_link_libraries(${arg_NAME} PRIVATE ravnest_flags ${arg_DEPENDS})
   if(arg_TORCH)
     ravnest_use_torch(${arg_NAME})
   endif()
 endfunction()
 
 function(ravnest_test)
-  cmake_parse_arguments(arg "TORCH" "NAME" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;OPTIMISED;THREADS" "NAME" "SOURCES;DEPENDS;NEEDS" ${ARGN})
   if(NOT RAVNEST_TESTS OR (arg_TORCH AND NOT RAVNEST_TORCH))
+    return()
+  endif()
+  if((RAVNEST_TESTS STREQUAL "optimised" AND NOT (arg_TORCH OR arg_OPTIMISED))
+     OR (RAVNEST_TESTS STREQUAL "threads" AND NOT arg_THREADS))
     return()
   endif()
   add_executable(${arg_NAME} ${arg_SOURCES})
   target_link_libraries(${arg_NAME} PRIVATE ravnest_flags ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
   if(arg_TORCH)
     ravnest_use_torch(${arg_NAME})
-    # An executable would get -fPIE, for which the precompiled header is not made.
-    set_target_properties(${arg_NAME} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${arg_NAME} PRIVATE -fPIC)
   else()
-    # Optimising a test costs more than it gains. With torch the precompiled header asks for one level everywhere.
+    ravnest_use_precompiled(${arg_NAME} ravnest_test_pch)
     target_compile_options(${arg_NAME} PRIVATE -O1)
+  endif()
+  if(arg_NEEDS)
+    add_dependencies(${arg_NAME} ${arg_NEEDS})
   endif()
   gtest_discover_tests(${arg_NAME} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
                        PROPERTIES TIMEOUT ${RAVNEST_TEST_TIMEOUT_S})
@@ -85,8 +138,7 @@ function(ravnest_fuzz)
   if(NOT RAVNEST_FUZZ)
     return()
   endif()
-  add_executable(${arg_NAME} ${arg_SOURCES})
-  target_link_libraries(${arg_NAME} PRIVATE ravnest_flags ${arg_DEPENDS})
+  ravnest_program(NAME ${arg_NAME} SOURCES ${arg_SOURCES} DEPENDS ${arg_DEPENDS})
   target_link_options(${arg_NAME} PRIVATE -fsanitize=fuzzer)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
 endfunction()
