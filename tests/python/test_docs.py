@@ -56,11 +56,18 @@ def test_links_of_pages_outside_of_the_site_lead_somewhere():
         assert [link for link in links if not (page.parent / link).exists()] == [], page
 
 
-def test_every_header_that_a_page_names_exists():
+def test_every_file_of_the_repository_that_a_page_names_exists():
     headers = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("[a-z]*/**/*.h") if "build" not in path.parts]
     for page in [*PAGES, ROOT / "src/README.md", ROOT / "CONTRIBUTING.md"]:
-        named = set(re.findall(r"`(?:\.\./)*([\w/]+\.h)`", page.read_text())) - {"torch/torch.h"}
+        code = re.findall(r"`([^`\n]+)`", page.read_text())
+        named = {name for name in code if re.fullmatch(r"[\w/]+\.h", name)} - {"torch/torch.h"}
         assert [name for name in named if not any(header.endswith(f"/{name}") for header in headers)] == [], page
+        named = {
+            name
+            for name in code
+            if re.match(r"(scripts|tests|benchmarks|examples|cmake|cli|python|docs)/[\w./]+$", name)
+        }
+        assert [name for name in named if not (ROOT / name).exists()] == [], page
 
 
 @cache
