@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests/python"))
 
-from ports import free_ports  # noqa: E402
+from support.ports import free_ports  # noqa: E402
 
 
 class Members:

@@ -21,8 +21,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 from digits import load_data, make_model  # noqa: E402
-from digits_clusters import quiet, validation_outputs  # noqa: E402
-from nodes import Cluster, plan  # noqa: E402
+from support.digits_clusters import quiet, validation_outputs  # noqa: E402
+from support.nodes import Cluster, plan  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/python"))
 
-from digits_clusters import run
+from support.digits_clusters import run
 
 NEVER = 10**9
 

@@ -22,8 +22,8 @@ import torch
 from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
-import models
-from models import GPT, Bert, Digits, ResNet50, ViT
+from support import models
+from support.models import GPT, Bert, Digits, ResNet50, ViT
 
 ROUND_SECONDS = 0.5
 

@@ -17,10 +17,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
-from models import ViT
+from support.models import ViT
 
 import ravnest
-from ravnest.local import LocalCluster
+from ravnest.training.local_cluster import LocalCluster
 
 CUTS = ["blocks.3", "blocks.6", "blocks.9"]
 OPTIONS = {"lr": 1e-3, "fused": True}

@@ -19,9 +19,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 
 import torch
-from models import ARCHITECTURES, Case, rows
-from passes import loss_of
-from pools import write_local_pool
+from support.models import ARCHITECTURES, Case, rows
+from support.passes import loss_of
+from support.pools import write_local_pool
 from torch import nn
 
 import ravnest

@@ -22,11 +22,11 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests/python"), str(ROOT / "examples/digits")]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import stage_processes  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as mp  # noqa: E402
 from digits import make_model  # noqa: E402
+from support import stage_processes  # noqa: E402
 from torch import nn  # noqa: E402
 
 import ravnest  # noqa: E402

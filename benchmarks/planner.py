@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
-from models import GPT
+from support.models import GPT
 
 import ravnest
 from ravnest import _core

@@ -19,9 +19,9 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
-import models
-from models import GPT, Digits, ResNet50, UNet
-from passes import loss_of
+from support import models
+from support.models import GPT, Digits, ResNet50, UNet
+from support.passes import loss_of
 
 import ravnest
 from ravnest import _core

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pipeline
 import torch
-from ports import free_ports
+from support.ports import free_ports
 
 import ravnest
 

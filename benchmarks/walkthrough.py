@@ -22,10 +22,10 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests/python"), str(ROOT / "examples/digits")]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import stage_processes  # noqa: E402
 import torch  # noqa: E402
 from digits import BATCH, load_data, make_model  # noqa: E402
-from pools import write_local_pool  # noqa: E402
+from support import stage_processes  # noqa: E402
+from support.pools import write_local_pool  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 

@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 from digits import load_data, make_loaders, make_model  # noqa: E402
-from pools import write_local_pool  # noqa: E402
+from support.pools import write_local_pool  # noqa: E402
 from torch import nn  # noqa: E402
 
 import ravnest  # noqa: E402

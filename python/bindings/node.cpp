@@ -1,4 +1,4 @@
-// A node of a plan, for ravnest.node.
+// A node of a plan, for ravnest.training.node.
 #include "ravnest/train/node.h"
 
 #include <pybind11/stl.h>

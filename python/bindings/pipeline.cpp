@@ -1,4 +1,4 @@
-// Clusters of threads, for ravnest.local.
+// Clusters of threads, for ravnest.training.local_cluster.
 #include <pybind11/stl.h>
 
 #include <memory>

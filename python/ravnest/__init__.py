@@ -10,14 +10,14 @@ except ImportError as error:
         "or install the package again with `pip install --no-build-isolation`"
     ) from error
 
-from .capture import capture
-from .clusters import Plan, clusterize
+from .capture.capture import capture
+from .engine.graph import Graph, Stage, load
 from .errors import CaptureError
 from .fusion import model_fusion
-from .graph import Graph, Stage, load
-from .node import Node
+from .planning import Plan, clusterize
 from .seed import set_seed
-from .trainer import Trainer
+from .training.node import Node
+from .training.trainer import Trainer
 
 __all__ = [
     "CaptureError",

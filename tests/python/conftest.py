@@ -5,10 +5,10 @@ import os
 import sys
 from pathlib import Path
 
-import models
 import pytest
 import torch
-from nodes import Cluster, end, plan_net
+from support import models
+from support.nodes import Cluster, end, plan_net
 
 import ravnest
 

@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/python"))
 
-from digits_clusters import accuracy, run  # noqa: E402
-from nodes import wait_for  # noqa: E402
+from support.digits_clusters import accuracy, run  # noqa: E402
+from support.nodes import wait_for  # noqa: E402
 
 SAMPLES = ("800", "278")
 EPOCHS = 100

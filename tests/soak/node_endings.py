@@ -13,8 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/python"))
 
-from nodes import end, outcomes, plan_net  # noqa: E402
-from test_node_processes import NAMES, train_for_long  # noqa: E402
+from support.nodes import NAMES, end, outcomes, plan_net, train_for_long  # noqa: E402
 
 # What is done to a node: what the others say of it, and within how many seconds all have to be over.
 ENDINGS = {signal.SIGKILL: ("was lost", 10), signal.SIGINT: ("was interrupted", 2)}

@@ -11,19 +11,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/python"))
 
-import torch  # noqa: E402
-from digits_model import digits_data, digits_model  # noqa: E402
-from test_pipeline_processes import CUTS, kill_one, prepare  # noqa: E402
-
-import ravnest  # noqa: E402
+from support.digits_stages import digits_stages, kill_one, prepare  # noqa: E402
 
 
 def main(times: int) -> None:
-    torch.manual_seed(0)
-    (images, _), _ = digits_data()
     with tempfile.TemporaryDirectory() as name:
-        path = ravnest.capture(digits_model(), (images[:64],), {}, Path(name) / "digits.pt2")
-        stages = ravnest.load(path).slice(CUTS)
+        stages = digits_stages(Path(name))
         for time in range(times):
             folder = prepare(Path(name) / str(time), stages, seconds=600, watch=True)
             victim, after_s = time % len(stages), random.uniform(0, 2)

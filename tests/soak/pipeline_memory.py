@@ -13,9 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests/python"), str(ROOT / "examples/digits")]
 
-import stage_processes  # noqa: E402
 import torch  # noqa: E402
 from digits import load_data, make_model  # noqa: E402
+from support import stage_processes  # noqa: E402
 
 import ravnest  # noqa: E402
 

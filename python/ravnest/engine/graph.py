@@ -1,0 +1,152 @@
+"""A captured model: loaded from its archive, called like the model, cut into stages."""
+
+from collections.abc import Iterable
+
+import torch
+
+from .._core import load as _load
+from ..seed import current_seed
+from .signature import Call
+
+
+def load(path: str) -> "Graph":
+    """Read an archive that `capture`, `Graph.save` or torch.export wrote; a stage's archive gives a Stage.
+
+    Raises a RuntimeError that names the file and what is wrong with it; nothing in the file is ever unpickled.
+    """
+    core = _load(str(path))
+    return Stage(core) if getattr(core, "stage", -1) >= 0 else Graph(core)
+
+
+class Graph:
+    """A model as the C++ executor runs it: one set of weights, a training graph and an eval graph.
+
+    Calling it is calling the model: the same arguments, the same structure of results, autograd recorded when gradient
+    mode is on. `parameters()` and `buffers()` are the tensors that the executor reads and writes, so an optimizer over
+    the parameters trains the graph, and a copy into them loads weights.
+
+    Random operators (dropout and the like) draw by `random`: "keyed", from a generator keyed by `seed`, `step` and the
+    operator's place in the model, so that a step gives the same numbers however the model is cut, and the process's
+    own generators are left alone; or "plain", from torch's generators, as the model itself would. `step` goes up by one
+    after each training call.
+
+    One thread at a time may call a graph.
+    """
+
+    def __init__(self, core):
+        self._core = core
+        self._run = core.run
+        self._parameters = core.parameters()
+        self._buffers = core.buffers()
+        self._calls = {train: Call(core, train) for train in (True, False)}
+        self._train, self._eval = self._calls[True], self._calls[False]
+        self._plain = False
+        self.seed = current_seed()
+        self.step = 0
+
+    def __call__(self, *args, train: bool = True, **kwargs):
+        call = self._train if train else self._eval
+        outputs = self._run(call.flatten(args, kwargs), train, self.seed, self.step, self._plain)
+        if train:
+            self.step += 1
+        return call.unflatten(outputs)
+
+    @property
+    def random(self) -> str:
+        """Where random operators draw from: "keyed" or "plain"."""
+        return "plain" if self._plain else "keyed"
+
+    @random.setter
+    def random(self, source: str) -> None:
+        if source not in ("keyed", "plain"):
+            raise ValueError(f'random must be "keyed" or "plain", not {source!r}')
+        self._plain = source == "plain"
+
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """Name -> parameter, by the model's own names. The names of a tied weight give one and the same tensor."""
+        return self._parameters
+
+    def buffers(self) -> dict[str, torch.Tensor]:
+        """Name -> buffer, those that the model's state_dict leaves out included."""
+        return self._buffers
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers by name, detached, sharing memory with the graph's own."""
+        return {name: tensor.detach() for name, tensor in (self._parameters | self._buffers).items()}
+
+    def tied(self) -> dict[str, list[int]]:
+        """Weights that more than one stage uses -> those stages; their gradients must be added up."""
+        return self._core.tied()
+
+    def nodes(self, train: bool = True) -> list[dict]:
+        """The graph's operators in order: name, target and the path of the module each one comes from."""
+        return self._core.nodes(train)
+
+    def cuts(self) -> list[dict]:
+        """Every place where the model could be cut: position, node, module, whether it is legal or why not, and how
+        many tensors and bytes would cross."""
+        return self._core.cuts()
+
+    def slice(self, cuts: Iterable[int | str]) -> list["Stage"]:
+        """Cut the model before each of `cuts` and return the stages in order; they share the graph's tensors.
+
+        A cut is a position, the name of an operator, or the path of a module (before its first operator). ValueError
+        where there is no such place; the executor's error, with the reason, where a cut is not legal.
+        """
+        positions = sorted({self._position(cut) for cut in cuts})
+        return [Stage(core, self) for core in self._core.slice(positions)]
+
+    def _position(self, cut) -> int:
+        if isinstance(cut, int):
+            return cut
+        nodes = self._core.nodes(True)
+        for position, node in enumerate(nodes):
+            if node["name"] == cut:
+                return position
+        for position, node in enumerate(nodes):
+            if node["module"] == cut or node["module"].startswith(f"{cut}."):
+                return position
+        raise ValueError(f"the graph has no operator and no module named {cut!r}")
+
+    def save(self, path: str) -> str:
+        """Write the graph with its present weights as an archive that `load` and torch.export.load open."""
+        self._core.save(str(path))
+        return str(path)
+
+    def to(self, device: str | torch.device) -> "Graph":
+        """Move the weights to a device, in place. Take `parameters()` again afterwards: they are other tensors."""
+        self._core.to(str(device))
+        self._parameters = self._core.parameters()
+        self._buffers = self._core.buffers()
+        return self
+
+    def profile(self, *args, sizes: dict[str, int] | None = None, **kwargs) -> dict:
+        """What a training step costs: FLOPs and bytes per operator, bytes of weights, peak bytes of the step.
+
+        With inputs, from a real pass over them; without, from shapes alone, at the example's sizes or at `sizes`
+        (symbol -> size).
+        """
+        if args or kwargs:
+            return self._core.measure(self._train.flatten(args, kwargs))
+        return self._core.profile(sizes or {})
+
+
+class Stage(Graph):
+    """One part of a cut model: a graph called with flat tensors, in the order of `inputs`.
+
+    The last stage returns what the model returns; every other a tuple, in the order of `consumers`.
+    """
+
+    def __init__(self, core, whole: Graph | None = None):
+        super().__init__(core)
+        self.index = core.stage
+        if whole is not None:
+            self.seed, self.step, self._plain = whole.seed, whole.step, whole._plain
+
+    def inputs(self, train: bool = True) -> list[tuple[int, int]]:
+        """For each argument where it comes from: (stage, index of its output), or (-1, index of the model's input)."""
+        return self._core.inputs(train)
+
+    def consumers(self, train: bool = True) -> list[list[int]]:
+        """For each output the stages that take it; none for the model's own outputs."""
+        return self._core.consumers(train)

@@ -1,0 +1,149 @@
+"""What the leaf makes of a pass's outputs."""
+
+import dataclasses
+import os
+import traceback
+from collections.abc import Mapping
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..errors import CallbackError, Error
+from .endings import is_told_by_another
+from .labels import Labels, label_part, split
+
+_LONGEST = 1000  # characters of an exception's message
+_PACKAGE = os.path.dirname(__file__)
+_NOT_THE_USERS = tuple(os.path.join(os.path.dirname(file), "") for file in (_PACKAGE, torch.__file__, os.__file__))
+
+
+class Judge:
+    """What the leaf makes of a pass's outputs: a loss of those that train, a count of those that validate."""
+
+    def __init__(self, calls, criterion, labels: Labels, test_labels: Labels):
+        self._calls, self._criterion = calls, criterion
+        self._labels = {True: labels, False: test_labels}
+
+    def __call__(self, head, outputs):
+        train = head["kind"] == "train"
+        result = self._calls[train].unflatten(outputs)
+        try:
+            item = self._labels[train].item(head["epoch"], head["index"], head["digest"])
+        except Error as error:
+            raise CallbackError(str(error)) from error
+        except Exception as error:
+            raise CallbackError(f"the labels raised {brief(error)}") from error
+        if head["parts"] > 1:
+            item = split(item, head["parts"])[head["part"]]
+        item = beside(outputs, item)
+        samples = next((each.shape[0] for each in outputs if each is not None and each.dim() > 0), 1)
+        if not train:
+            correct, counted = correct_of(result, label_part(item))
+            return torch.zeros(()), counted, correct
+        if self._criterion is None:
+            raise CallbackError("the leaf computes the loss and has no criterion: give Node criterion=")
+        try:
+            loss = self._criterion(result, item)
+        except Exception as error:
+            raise CallbackError(f"the criterion raised {brief(error)}") from error
+        if not isinstance(loss, torch.Tensor):
+            raise CallbackError(f"the criterion must give a tensor, not {type(loss).__name__}")
+        return loss, samples, 0
+
+
+def beside(outputs, item):
+    """The item with its tensors on the device of the outputs."""
+    device = next((each.device for each in outputs if each is not None), torch.device("cpu"))
+    if device.type == "cpu":
+        return item
+    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), item)
+
+
+def correct_of(outputs, targets) -> tuple[int, int]:
+    """(correct, counted): where the outputs' largest value is where the targets, indices or one-hot, say."""
+    if dataclasses.is_dataclass(outputs) and not isinstance(outputs, Mapping):
+        outputs = vars(outputs)
+    if isinstance(outputs, Mapping):
+        outputs = outputs.get("logits", next(iter(outputs.values()), None))
+    elif isinstance(outputs, tuple | list) and outputs:
+        outputs = outputs[0]
+    if not isinstance(outputs, torch.Tensor) or not isinstance(targets, torch.Tensor) or outputs.dim() < 2:
+        return 0, 0
+    targets = targets.to(outputs.device)
+    if targets.shape == outputs.shape:
+        targets = targets.argmax(-1)
+    if targets.shape != outputs.shape[:-1]:
+        return 0, 0
+    return int((outputs.argmax(-1) == targets).sum()), targets.numel()
+
+
+def guarded(what: str, function):
+    """`function`, whose exceptions become CallbackErrors that say what raised."""
+
+    def call(*args):
+        try:
+            return function(*args)
+        except Exception as error:
+            raise CallbackError(f"{what} raised {brief(error)}") from error
+
+    return call
+
+
+class Faults:
+    """The first exception of the user's own functions, which others call: its traceback belongs on this node."""
+
+    def __init__(self):
+        self.first = None
+
+    def of(self, function):
+        """`function`, with its exceptions looked at; None stays None."""
+        if not callable(function):
+            return function
+
+        def call(*args):
+            try:
+                return function(*args)
+            except Exception as error:
+                fault = error.__cause__ if isinstance(error, CallbackError) else error
+                if self.first is None and not isinstance(fault, Error):
+                    self.first = fault
+                raise
+
+        return call
+
+    def explain(self, error: BaseException) -> None:
+        """Where `error` is the sentence that they ended the run with, have their traceback shown before it."""
+        if isinstance(error, Error) and error.__cause__ is None and not is_told_by_another(str(error)):
+            error.__cause__ = self.first
+
+
+def brief(error: BaseException) -> str:
+    """The exception in one line, with the place in the user's code."""
+    words = " ".join(str(error).split())
+    line = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    if len(line) > _LONGEST:
+        line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
+    return line + place_of(error)
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost place that is not in torch, Python or here, as in (train.py, line 12, in criterion)."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(_NOT_THE_USERS):
+            return f" ({os.path.basename(frame.filename)}, line {frame.lineno}, in {frame.name})"
+    return ""
+
+
+def farewell_of(error: BaseException) -> tuple[str, bool]:
+    """Why a node ends the run, in one line for all nodes to read after its name, and whether a user interrupted it."""
+    if isinstance(error, KeyboardInterrupt):
+        return "was interrupted", True
+    return _reason_of(error), False
+
+
+def _reason_of(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"ended its script with the status {error.code}"
+    if isinstance(error, Error):
+        return f"failed: {error}"
+    return f"failed: its script raised {brief(error)}"

@@ -1,0 +1,70 @@
+"""How a node's process ends: with one sentence, last and once, and an exit status that tells."""
+
+import atexit
+import os
+import re
+import signal
+import sys
+import threading
+
+from ..errors import Error, Interrupted
+
+INTERRUPTED_STATUS = 130  # what shells say of a command that Ctrl-C has ended
+
+_names = set()  # of this process's nodes
+_heeded = {}  # signal -> the pid that heeds it: a process that is forked off does not
+
+
+def end_in_words(name: str) -> None:
+    """From now on, what ends this process, which is the node `name`, is said in a sentence where a script lets it pass.
+
+    Ctrl-C, SIGTERM and SIGHUP raise Interrupted, unless the script or the shell has other plans for them, and end with
+    the status 130. The failure of another node, of which this one only heard, is one line; its traceback is over there.
+    """
+    if not _names:
+        before = sys.excepthook
+        sys.excepthook = lambda kind, error, trace: _show(before, kind, error, trace)
+        atexit.register(_ignore_signals)
+    _names.add(name)
+    if threading.current_thread() is not threading.main_thread():
+        return  # Python allows it nowhere else
+    for number, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGTERM, signal.SIG_DFL),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is usual or number in _heeded:
+            _heeded[number] = os.getpid()
+            signal.signal(number, _interrupt)
+
+
+def is_told_by_another(message: str) -> bool:
+    """Whether a failure that begins so happened on a node that is not of this process."""
+    told = re.match(r"(node_\d+) \(stage \d+\) ", message)
+    return told is not None and told[1] not in _names
+
+
+def _interrupt(number, frame):
+    if _heeded.get(number) == os.getpid():
+        raise Interrupted(f"{', '.join(sorted(_names))} was interrupted")
+    if number == signal.SIGINT:
+        signal.default_int_handler(number, frame)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _ignore_signals():
+    """All is done, and the process about to end: a signal comes too late to end it otherwise."""
+    for number, pid in _heeded.items():
+        if pid == os.getpid() and signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _show(before, kind, error, trace):
+    if issubclass(kind, Interrupted):
+        print(f"ravnest: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(INTERRUPTED_STATUS)
+    if issubclass(kind, Error) and is_told_by_another(str(error)):
+        print(f"ravnest: {error}", file=sys.stderr, flush=True)
+    else:
+        before(kind, error, trace)

@@ -1,0 +1,149 @@
+"""A cluster whose stages are threads of this process: a model cut into stages and trained as a pipeline."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from .._core import Cluster as _Cluster
+from ..engine.graph import Graph, Stage
+from ..seed import current_seed
+from .criterion import correct_of
+from .labels import split
+
+_PATIENCE_S = 24 * 3600.0
+
+
+class LocalCluster:
+    """Train a captured model as a pipeline of threads.
+
+    >>> graph = ravnest.load("model.pt2")
+    >>> with LocalCluster(graph.slice(["blocks.2", "blocks.4"]), loss_function, "AdamW", {"lr": 1e-3}) as cluster:
+    ...     for x, y in loader:
+    ...         cluster.train(x, y)
+    ...     losses = [report["loss"] for report in cluster.drain()]
+
+    `criterion(outputs, targets)` gives the loss; `outputs` is the model's result. `optimizer` is a name, with the
+    options that torch.optim's has, or a function `make(stage) -> step(parameters, gradients)`. `schedule` is "async",
+    "sync" or "gpipe"; `window` the passes in flight, by default as many as there are stages. With `addresses` the
+    stages talk over sockets, by TLS if asked for.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Stage] | Graph,
+        criterion: Callable,
+        optimizer: str | Callable = "SGD",
+        optimizer_params: Mapping | None = None,
+        *,
+        schedule: str = "async",
+        window: int = 0,
+        microbatches: int = 1,
+        compression: str = "none",
+        recompute: bool = False,
+        seed: int | None = None,
+        addresses: Sequence[str] = (),
+        tls: bool = False,
+    ):
+        stages = [stages] if isinstance(stages, Graph) else list(stages)
+        self._judge = _Judge(stages[-1], criterion)
+        self._microbatches = microbatches
+        self._batches = itertools.count()
+        if callable(optimizer):
+            optimizers = [optimizer(stage) for stage in range(len(stages))]
+        else:
+            optimizers = [(optimizer, dict(optimizer_params or {})) for _ in stages]
+        self._core = _Cluster(
+            [stage._core for stage in stages],
+            self._judge,
+            optimizers,
+            schedule,
+            window,
+            current_seed() if seed is None else seed,
+            compression,
+            recompute,
+            list(addresses),
+            tls,
+        )
+        self.size = len(stages)
+
+    def train(self, inputs, targets, *, update: bool = True, timeout_s: float = _PATIENCE_S) -> None:
+        """Offer a batch: it is trained on when there is room. `update`: the optimizer steps after it."""
+        self._offer("train", inputs, targets, update, timeout_s)
+
+    def validate(self, inputs, targets, *, timeout_s: float = _PATIENCE_S) -> None:
+        """Offer a batch to be judged by the eval graph, after all that was offered before it."""
+        self._offer("validate", inputs, targets, False, timeout_s)
+
+    def predict(self, inputs, *, timeout_s: float = _PATIENCE_S) -> None:
+        """Offer a batch whose outputs come back in the reports."""
+        self._offer("predict", inputs, None, False, timeout_s)
+
+    def drain(self, timeout_s: float = _PATIENCE_S) -> list[dict]:
+        """Wait for all batches, and return the reports on those that were not returned yet, in their order."""
+        self._core.drain(timeout_s)
+        return self._core.reports()
+
+    def statistics(self) -> list[dict]:
+        """Per stage: passes, updates, staleness, versions of the weights, seconds computed and running."""
+        return [self._core.statistics(stage) for stage in range(self.size)]
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers of all stages, under the model's own names. Drain first."""
+        result = {}
+        for stage in reversed(range(self.size)):
+            result |= self._core.parameters(stage) | self._core.buffers(stage)
+        return {name: tensor.detach() for name, tensor in result.items()}
+
+    def parameters(self, stage: int) -> dict[str, torch.Tensor]:
+        """The stage's own parameters, by name. Drain first."""
+        return self._core.parameters(stage)
+
+    def stop(self, stage: int, reason: str = "was stopped") -> None:
+        """End the run from one of its stages, as if it had failed there."""
+        self._core.stop(stage, reason)
+
+    def close(self) -> None:
+        """Wait for all batches and end. Raises what a stage failed with."""
+        self._core.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.close()
+        self._core.end()
+
+    def _offer(self, kind, inputs, targets, update, timeout_s):
+        inputs = list(inputs) if isinstance(inputs, tuple | list) else [inputs]
+        batch = next(self._batches)
+        samples = inputs[0].shape[0]
+        parts = min(self._microbatches, samples) if kind == "train" else 1
+        cut = [[tensor] if parts == 1 else tensor.tensor_split(parts) for tensor in inputs]
+        if targets is not None:
+            self._judge.targets[batch] = [targets] if parts == 1 else split(targets, parts)
+        for part, tensors in enumerate(zip(*cut, strict=True)):
+            last = part == parts - 1
+            weight = tensors[0].shape[0] / samples
+            self._core.offer(kind, batch, part, parts, weight, update and last, list(tensors), timeout_s)
+
+
+class _Judge:
+    """What the last stage asks about a pass's outputs. Apart from the cluster, which would otherwise keep itself."""
+
+    def __init__(self, last: Graph, criterion: Callable):
+        self._calls, self._criterion = last._calls, criterion
+        self.targets: dict[int, list] = {}  # by batch: those of its parts
+
+    def __call__(self, head, outputs):
+        result = self._calls[head["kind"] == "train"].unflatten(outputs)
+        targets = self.targets[head["batch"]][head["part"]]
+        if head["part"] == head["parts"] - 1:
+            del self.targets[head["batch"]]
+        loss = self._criterion(result, targets)
+        if not isinstance(loss, torch.Tensor):
+            raise TypeError(f"the criterion must give a tensor, not {type(loss).__name__}")
+        samples = next((each.shape[0] for each in outputs if each is not None and each.dim() > 0), 1)
+        # Counting waits for the device, so only where it is asked for.
+        return loss, samples, 0 if head["kind"] == "train" else correct_of(result, targets)[0]

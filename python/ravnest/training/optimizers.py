@@ -1,0 +1,225 @@
+"""The user's optimizer: stock ones run natively, all others as they are."""
+
+import inspect
+import types
+
+import torch
+
+from .. import _core
+from .criterion import guarded
+
+_NATIVE = {
+    torch.optim.SGD: "SGD",
+    torch.optim.Adam: "Adam",
+    torch.optim.AdamW: "AdamW",
+    torch.optim.NAdam: "NAdam",
+    torch.optim.RMSprop: "RMSprop",
+    torch.optim.Adagrad: "Adagrad",
+}
+
+
+class StageOptimizer:
+    """The optimizer of one stage: stepped by the core where it can be, by itself otherwise.
+
+    One that the core steps is made in torch, as `own`, only when somebody looks at it. The core is not kept: a node
+    that leaves its cluster lets go of it.
+    """
+
+    def __init__(self, core, optimizer, options: dict):
+        self._made = (optimizer, options)
+        unique = {id(p): p for p in core.parameters().values() if p.requires_grad}
+        self._parameters = list(unique.values())
+        self._native = form_without_torch(optimizer, options, len(self._parameters))
+        self.own = self._step = None
+        if self._native is None:
+            self.make(core)
+
+    def make(self, core) -> None:
+        """Make it in torch, unless it is made; a stage without parameters has none."""
+        if self.own is not None:
+            return
+        self.own = make_optimizer(*self._made, self._parameters)
+        if self.own is None:
+            return
+        self._native = self._native or native_form(self.own, self._parameters)
+        if self._native is not None:
+            watch(self.own, core.set_option)
+        self._step = getattr(self.own, "step", None)
+        if isinstance(self.own, torch.optim.Optimizer):
+            self.own.step = types.MethodType(_refuse_to_step, self.own)
+
+    def take_state(self, core) -> None:
+        """Have the one in torch show the state of the one that the core steps."""
+        if self.own is not None and self._native is not None:
+            for index, state in core.optimizer_state()["state"].items():
+                self.own.state[self._parameters[index]] = state
+
+    def for_core(self):
+        """What the core takes to make its updates with: (name, groups), or what makes one step, or None."""
+        if self._native is not None or self.own is None:
+            return self._native
+        return guarded("the optimizer", step_function(self._step, self._parameters))
+
+
+class NamedOptimizer(torch.optim.Optimizer):
+    """An optimizer of ravnest's own, by its name, as torch's schedulers know optimizers."""
+
+    def __init__(self, params, name: str, options: dict):
+        self.name = name
+        defaults = _core.Optimizer(name, dict(options), []).groups()[0]
+        defaults.pop("params")
+        super().__init__(params, defaults)
+
+    def step(self, closure=None):
+        """The core steps it."""
+        _refuse_to_step(self)
+
+
+def _refuse_to_step(optimizer, closure=None):
+    """What `step` of a node's optimizer does when a script calls it: a step without gradients would change nothing."""
+    raise RuntimeError("the node steps its optimizer by itself: leave optimizer.step() out of your script")
+
+
+def make_optimizer(optimizer, options: dict, parameters: list[torch.Tensor]):
+    """What `optimizer` (a class, a function or a name) makes for `parameters`; None where there are none."""
+    if optimizer is None or not parameters:
+        return None
+    if isinstance(optimizer, str):
+        return NamedOptimizer(parameters, optimizer, options)
+    made = optimizer(parameters, **options)
+    _require_one_pass(made)
+    return made
+
+
+def _require_one_pass(optimizer) -> None:
+    """TypeError for what a node cannot step: a pass goes through all stages once, and gradients are dense."""
+    name = type(optimizer).__name__
+    step = getattr(optimizer, "step", None)
+    closure = inspect.signature(step).parameters.get("closure") if step else None
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise TypeError(
+            f"{name}.step() needs a closure that computes the loss again, which a pipeline of stages cannot do within "
+            "a step: take an optimizer that needs each batch's gradients once, as SGD and Adam do"
+        )
+    if isinstance(optimizer, torch.optim.SparseAdam):
+        raise TypeError("SparseAdam takes sparse gradients only, and stages give dense ones: take Adam or Adagrad")
+
+
+def form_without_torch(optimizer, options: dict, count: int):
+    """(name, groups) of what `optimizer` would make for so many parameters, where that is known beforehand, else None.
+
+    Making one of torch's optimizers loads its compiler first, which takes a second; most scripts never look at it.
+    """
+    name = optimizer if isinstance(optimizer, str) else _NATIVE.get(optimizer)
+    if name is None or count == 0 or not all(_plain(value) for value in options.values()):
+        return None
+    group = _known(name, options)
+    try:
+        _core.Optimizer(name, group, [])
+    except (ValueError, TypeError):
+        return None
+    return name, [{**group, "params": list(range(count))}]
+
+
+def native_form(optimizer, parameters: list[torch.Tensor]):
+    """(name, groups) for the core to step it, or None where only the optimizer itself can."""
+    name = optimizer.name if isinstance(optimizer, NamedOptimizer) else _NATIVE.get(type(optimizer))
+    if name is None or "step" in vars(optimizer) or optimizer.state or _has_step_hooks(optimizer):
+        return None
+    index = {id(parameter): i for i, parameter in enumerate(parameters)}
+    groups = []
+    for group in optimizer.param_groups:
+        if any(id(parameter) not in index for parameter in group["params"]):
+            return None
+        options = {key: value for key, value in group.items() if key != "params" and _plain(value)}
+        if any(value for key, value in group.items() if key not in options and key != "params"):
+            return None
+        groups.append({**options, "params": [index[id(parameter)] for parameter in group["params"]]})
+    try:
+        _core.Optimizer(name, {}, [_known(name, group) for group in groups])
+    except (ValueError, TypeError):
+        return None
+    return name, [_known(name, group) for group in groups]
+
+
+def _has_step_hooks(optimizer) -> bool:
+    return bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+
+
+def _plain(value) -> bool:
+    return isinstance(value, bool | int | float | str) or (
+        isinstance(value, tuple | list) and all(isinstance(each, int | float) for each in value)
+    )
+
+
+def _known(name: str, group: dict) -> dict:
+    """Without torch's switches for how, not what, is computed; those that change the result stay and may be refused."""
+    return {
+        key: value
+        for key, value in group.items()
+        if not (key in ("foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay") and not value)
+        and not (key == "decoupled_weight_decay" and name == "AdamW")
+    }
+
+
+class Group(dict):
+    """A param group whose changes are told to the optimizer that runs."""
+
+    def __init__(self, values: dict, tell):
+        super().__init__(values)
+        self._tell = tell
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        if key != "params" and _plain(value):
+            self._tell(key, value)
+
+    def __reduce__(self):
+        return dict, (dict(self),)
+
+    def update(self, *args, **kwargs):
+        for key, value in dict(*args, **kwargs).items():
+            self[key] = value
+
+
+def watch(optimizer, tell) -> None:
+    """Have `tell(group, option, value)` called for each option that is set in the optimizer's groups from now on."""
+
+    def renew(*_):
+        for i, group in enumerate(optimizer.param_groups):
+            watched = Group(group, lambda key, value, i=i: tell(i, key, value))
+            optimizer.param_groups[i] = watched
+            for key, value in group.items():
+                watched[key] = value
+
+    optimizer.register_load_state_dict_pre_hook(_refuse_state)
+    optimizer.register_load_state_dict_post_hook(renew)
+    optimizer.register_step_pre_hook = optimizer.register_step_post_hook = _refuse_hook
+    renew()
+
+
+_IN_THE_FUNCTION = "in the function that is given as Node(optimizer=), and torch steps it with what it finds there"
+
+
+def _refuse_state(_, state_dict):
+    if state_dict.get("state"):
+        raise RuntimeError(
+            f"the node's core steps this optimizer and does not see this state: load it {_IN_THE_FUNCTION}"
+        )
+
+
+def _refuse_hook(hook):
+    raise RuntimeError(f"the node's core steps this optimizer and calls no hooks: register them {_IN_THE_FUNCTION}")
+
+
+def step_function(own_step, parameters: list[torch.Tensor]):
+    """What makes one step of an optimizer that runs as it is, by its own step(): step(parameters, gradients)."""
+
+    def step(_, gradients):
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        own_step()
+        for parameter in parameters:
+            parameter.grad = None
+
+    return step

@@ -1,0 +1,43 @@
+"""The user's learning-rate scheduler on one stage."""
+
+import torch
+
+from .criterion import guarded
+
+
+class StageScheduler:
+    """A scheduler class or a function `(optimizer, **params)`, and what it makes: `own`, in torch, or None.
+
+    It is stepped when an epoch is over, or after each update where `by_epoch` is False.
+    """
+
+    def __init__(self, scheduler, params: dict | None, by_epoch: bool):
+        self._made = (scheduler, dict(params or {}))
+        self.by_epoch = by_epoch
+        self.own = self._optimizer = None
+        self._steps = 0
+
+    def replaced_by(self, scheduler, params: dict | None) -> "StageScheduler":
+        """Another one, stepped as often."""
+        return StageScheduler(scheduler, params, self.by_epoch)
+
+    def make(self, optimizer_of) -> None:
+        """Make it in torch for the optimizer that `optimizer_of()` gives; a stage without parameters has none."""
+        scheduler, params = self._made
+        if scheduler is None or (optimizer := optimizer_of()) is None:
+            return
+        if scheduler is torch.optim.lr_scheduler.ReduceLROnPlateau:
+            raise ValueError("ReduceLROnPlateau needs a metric at each step, which a stage does not have")
+        self._optimizer, self.own = optimizer, scheduler(optimizer, **params)
+
+    def for_core(self):
+        """What the core calls with how many steps there have been: (after epochs, after updates), one of them None."""
+        step = guarded("the scheduler", self._step_to) if self.own is not None else None
+        return (step, None) if self.by_epoch else (None, step)
+
+    def _step_to(self, count):
+        # The node steps the optimizer; torch warns where it has not seen that.
+        self._optimizer._opt_called = True
+        while self._steps < count:
+            self.own.step()
+            self._steps += 1

@@ -1,0 +1,216 @@
+"""The training loop, the same on every node: the root feeds, the others serve."""
+
+import functools
+import sys
+import time
+from collections.abc import Mapping
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..keywords import refuse_unknown
+from ..settings import whole_number
+from .batch_counts import BatchCounts, check_loader, length_of
+from .labels import Items, digest_of, items_of, label_part, loader_of
+from .sharding import check_shares, warn_of_same_data
+
+
+def _as_call(function):
+    """On the root the function itself; on other nodes its call is served until the root's is over."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(self, *args, **kwargs):
+        if self.node is None:
+            raise ValueError("Trainer needs a node: give node=")
+        self.node._stop_at_nan = self.stop_at_nan
+        return self.node.call(name, lambda: function(self, *args, **kwargs), save=name == "train" and self.save)
+
+    return call
+
+
+class Trainer:
+    """Trains, evaluates and predicts with a node. On stems and leaves each call serves until the root's own is over.
+
+    `train_loader` and `val_loader` are loaders, tensors, or Datasets, which are batched by `batch_size`. `val_freq=1`
+    validates once per epoch, N > 1 each time that `node.n_forwards` reaches a multiple of N; always at the end.
+    `step_size` multiplies the node's `update_frequency`; `microbatches` cuts each batch into so many passes.
+    `save=True` saves all stages after training. `inputs_dtype` is what inputs are cast to. `stop_at_nan=True` ends the
+    run with an error at the first loss that is not finite; otherwise a line says when that begins.
+
+    Where several clusters train side by side, `shard=True` gives each its part of the training data, another one in
+    each epoch where they are shuffled: between them they take every sample once. Loaders keep their batch size; the
+    node's `labels` are cut in the same way, validation data not at all. `shard=False` has every cluster train on all of
+    what it is given, and so does None, the default, with a warning. ValueError for what cannot be cut: iterables, and
+    loaders with samplers of their own.
+
+    To write your own loop, subclass it: a `train` of your own calls `self.prelim_checks()`, then
+    `self.node.forward_compute(...)` per batch and `self.node.wait_for_backwards()` per epoch. It runs on the root only.
+    """
+
+    def __init__(
+        self,
+        node=None,
+        lr_scheduler=None,
+        lr_scheduler_params=None,
+        train_loader=None,
+        val_loader=None,
+        val_freq: int = 1,
+        save: bool = False,
+        epochs: int = 1,
+        batch_size: int = 64,
+        step_size: int = 1,
+        inputs_dtype: torch.dtype | None = None,
+        microbatches: int | None = None,
+        shard: bool | None = None,
+        stop_at_nan: bool = False,
+        **kwargs,
+    ):
+        refuse_unknown("Trainer", kwargs, Trainer.__init__)
+        self.node = node
+        batch_size, step_size = whole_number("batch_size", batch_size), whole_number("step_size", step_size)
+        val_freq, epochs = whole_number("val_freq", val_freq), whole_number("epochs", epochs, least=0)
+        self.train_loader, self.val_loader = loader_of(train_loader, batch_size), loader_of(val_loader, batch_size)
+        if node is not None and node.is_root and train_loader is not None:
+            self.train_loader = Items(self.train_loader, node, batch_size)
+        self.val_freq, self.save, self.epochs, self.batch_size = val_freq, save, epochs, batch_size
+        self.step_size, self.inputs_dtype = step_size, inputs_dtype
+        self.stop_at_nan = stop_at_nan
+        self._validations = BatchCounts("val_loader", "validation")
+        if node is None:
+            return
+        node._batch_size = batch_size
+        node.labels, node.test_labels = loader_of(node.labels, batch_size), loader_of(node.test_labels, batch_size)
+        node.update_frequency *= step_size
+        if microbatches is not None:
+            node.microbatches = whole_number("microbatches", microbatches)
+        self._shard(shard, loader_of(train_loader, batch_size))
+        if type(self).train is Trainer.train:
+            self._check_loaders(loader_of(train_loader, batch_size))
+        if lr_scheduler is not None:
+            node._scheduler = node._scheduler.replaced_by(lr_scheduler, lr_scheduler_params)
+
+    def _shard(self, shard, train_loader):
+        node = self.node
+        if shard is not None:
+            if node._equipped and shard != bool(node._shard):
+                raise ValueError(
+                    f"{node.name} has begun with shard={bool(node._shard)}, and its leaf keeps to that: "
+                    "give all Trainers of a node the same shard="
+                )
+            node._shard = shard
+        elif node._shard is None and node.is_root:
+            warn_of_same_data(train_loader, node._clusters, stacklevel=3)
+        for source in (train_loader, node.labels):
+            check_shares(source, node.share.parts)
+
+    def _check_loaders(self, train_loader):
+        node, sweeps = self.node, self.epochs if self.val_freq == 1 else min(self.epochs, 1)
+        check_loader("train_loader", train_loader, self.epochs, node.is_root)
+        check_loader("labels", node.labels, self.epochs, node.is_leaf)
+        check_loader("val_loader", self.val_loader, sweeps, node.is_root)
+        check_loader("test_labels", node.test_labels, sweeps, node.is_leaf)
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        for name in ("train", "evaluate", "pred"):
+            if name in vars(cls):
+                setattr(cls, name, _as_call(vars(cls)[name]))
+
+    def prelim_checks(self) -> None:
+        """What a training loop of your own calls first."""
+        if self.node.is_root and self.train_loader is None:
+            raise ValueError("the root feeds the data: give Trainer train_loader=")
+
+    @_as_call
+    def train(self) -> None:
+        """Train for `epochs`, with validation and progress; then save, if asked for."""
+        self.prelim_checks()
+        node, start = self.node, time.monotonic()
+        samples_before, validated = node._core.samples_trained(), -1
+        node._core.begin_training(node.epoch, self.epochs, length_of(self.train_loader) or 0)
+        for epoch in range(self.epochs):
+            for item in self.train_loader:
+                node._feed_training(*self._inputs(item))
+                if self.val_freq > 1 and node.n_forwards % self.val_freq == 0:
+                    self._validate()
+                    validated = node.n_forwards
+            node._end_epoch()
+            if self.val_freq == 1 and epoch + 1 < self.epochs:
+                self._validate()
+                validated = node.n_forwards
+        # The last accuracy is that of the weights that are saved: those after the last round, where there are clusters.
+        if node._clusters > 1:
+            node._core.finish_rounds()
+            validated = -1
+        if validated != node.n_forwards:
+            self._validate()
+        node._core.drain()
+        node._core.end_training()
+        seconds, samples = time.monotonic() - start, node._core.samples_trained() - samples_before
+        node._leave_call(self.save)
+        if node._progress:
+            print(node._core.summary(seconds, samples, self.epochs), file=sys.stderr)
+
+    @_as_call
+    def evaluate(self) -> float | None:
+        """The accuracy over `val_loader` in percent, on every node; None where nothing can be counted."""
+        self._sweep(False)
+        self.node._core.drain()
+        accuracy = self.node._core.accuracy()
+        if accuracy is not None and self.node._progress:
+            print(f"accuracy {accuracy:.2f} %", file=sys.stderr)
+        return accuracy
+
+    @_as_call
+    def pred(self, data):
+        """The model's outputs for `data`: a batch, or a loader, whose outputs are put together. On the root."""
+        if isinstance(data, torch.Tensor | Mapping | tuple) or (
+            isinstance(data, list) and all(isinstance(each, torch.Tensor) for each in data)
+        ):
+            tensors, kwargs = self._inputs(data)
+            return self.node._predict(tensors, kwargs)
+        results = []
+        for item in items_of(loader_of(data, self.batch_size), self.node.seed, 0, self.batch_size):
+            tensors, kwargs = self._inputs(item)
+            results.append(self.node._predict(tensors, kwargs))
+        return _joined(results)
+
+    def _validate(self):
+        if self.val_loader is not None:
+            self._sweep(True)
+
+    def _sweep(self, validation):
+        if self.val_loader is None:
+            raise ValueError("there is nothing to evaluate on: give Trainer val_loader=")
+        node, number = self.node, self.node._sweeps
+        for item in items_of(self.val_loader, node.seed, number, self.batch_size):
+            node._feed_validation(*self._inputs(item), digest_of(label_part(item)), validation)
+        if line := self._validations.ended(number + 1, node._sweep_index):
+            node._core.warn(line)
+        node._end_sweep()
+
+    def _inputs(self, item):
+        """(tensors, keywords) of the model, from an item of a loader."""
+        call = self.node._calls[True]
+        if isinstance(item, Mapping):
+            return None, {name: self._cast(value) for name, value in item.items() if name in call.names}
+        if isinstance(item, tuple | list):
+            if len(item) > 0 and isinstance(item[0], Mapping):
+                return self._inputs(item[0])
+            return tuple(self._cast(value) for value in item[: call.count]), {}
+        return self._cast(item), {}
+
+    def _cast(self, value):
+        if self.inputs_dtype is None or not isinstance(value, torch.Tensor):
+            return value
+        return value.to(self.inputs_dtype)
+
+
+def _joined(results):
+    """The outputs of batches as those of one."""
+    if not results:
+        return None
+    flat = [pytree.tree_flatten(result) for result in results]
+    columns = zip(*(leaves for leaves, _ in flat), strict=True)
+    return pytree.tree_unflatten([torch.cat(column) for column in columns], flat[0][1])

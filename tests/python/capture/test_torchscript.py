@@ -1,0 +1,142 @@
+"""TorchScript modules, scripted, traced and loaded from a file, are captured with their names and an open batch."""
+
+import pytest
+import torch
+from support import models
+from support.passes import loss_of, named
+from support.soaked import soaked
+from torch import nn
+
+import ravnest
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning", "ignore:.*traced or exported in training mode"
+)
+
+
+def case_named(name):
+    return next(case for case in models.ALL if case.name == name)
+
+
+def close(ours, theirs, scale=None):
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5 * (scale or 1))
+
+
+def check_against(model, script, graph, case):
+    """Outputs, gradients, buffers and eval outputs, at another batch size than the example's."""
+    args, kwargs = case.example(case.batch + 1, seed=5)
+    assert list(graph.parameters()) == list(named(model)[0])
+    graph.random = "plain"
+    torch.manual_seed(1)
+    ours = graph(*args, **kwargs)
+    torch.manual_seed(1)
+    theirs = script(*args, **kwargs)
+    close(ours, theirs)
+    loss_of(ours).backward()
+    loss_of(theirs).backward()
+    expected = {name: p.grad for name, p in script.named_parameters(remove_duplicate=False)}
+    for name, parameter in graph.parameters().items():
+        assert (parameter.grad is None) == (expected[name] is None)
+        if parameter.grad is not None:
+            close(parameter.grad, expected[name], scale=10)
+    close(graph.buffers(), dict(script.named_buffers(remove_duplicate=False)))
+
+
+def through_file(script, tmp_path):
+    torch.jit.save(script, tmp_path / "script.pt")
+    return torch.jit.load(tmp_path / "script.pt")
+
+
+@pytest.mark.parametrize("loaded", [True, *soaked(False)], ids=["loaded", "made"])
+@pytest.mark.parametrize(
+    "name", ["digits", "unet", "lstm", "in_place", "buffer_writes", "stochastic_depth", "tied_twice"]
+)
+def test_a_scripted_module_is_captured_in_both_modes(name, loaded, tmp_path):
+    case = case_named(name)
+    model = case.model()
+    script = torch.jit.script(model)
+    if loaded:
+        script = through_file(script, tmp_path)
+    graph = ravnest.load(ravnest.capture(script, *case.example(), tmp_path / "m.pt2"))
+    check_against(model, script, graph, case)
+    script.eval()
+    args, kwargs = case.example(3)
+    close(graph(*args, train=False, **kwargs), script(*args, **kwargs))
+
+
+@pytest.mark.parametrize("loaded", [True, *soaked(False)], ids=["loaded", "made"])
+@pytest.mark.parametrize("name", ["digits", "gpt_tied", "lstm", "frozen", *soaked("vit_b32")])
+def test_a_traced_module_is_captured_in_the_mode_it_was_traced_in(name, loaded, tmp_path):
+    case = case_named(name)
+    model = case.model()
+    args, _ = case.example()
+    script = torch.jit.trace(model, args, check_trace=False)
+    if loaded:
+        script = through_file(script, tmp_path)
+    graph = ravnest.load(ravnest.capture(script, args, path=tmp_path / "m.pt2"))
+    check_against(model, script, graph, case)
+
+
+def test_a_module_traced_in_training_mode_has_no_eval_mode_and_capture_says_so(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5))
+    script = torch.jit.trace(model, torch.rand(4, 3), check_trace=False)
+    with pytest.warns(UserWarning, match="in training mode and has no other"):
+        path = ravnest.capture(script, (torch.rand(4, 3),), path=tmp_path / "m.pt2")
+    assert (ravnest.load(path)(torch.rand(64, 3), train=False) == 0).any()
+
+
+def test_a_module_traced_in_eval_mode_trains_in_eval_mode_and_capture_says_so(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5)).eval()
+    script = torch.jit.trace(model, torch.rand(4, 3))
+    with pytest.warns(UserWarning, match="in eval mode and has no other"):
+        ravnest.capture(script, (torch.rand(4, 3),), path=tmp_path / "m.pt2")
+
+
+def test_a_traced_module_that_drops_no_grad_is_refused(tmp_path):
+    case = case_named("no_grad")
+    args, _ = case.example()
+    script = torch.jit.trace(case.model(), args, check_trace=False)
+    with pytest.raises(ravnest.CaptureError, match=r"buffer centre .*torch\.jit\.trace drops no_grad"):
+        ravnest.capture(script, args, path=tmp_path / "m.pt2")
+
+
+def test_a_script_that_decides_by_a_tensor_is_refused_with_its_line(tmp_path):
+    class Decides(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 4)
+
+        def forward(self, x):
+            x = self.linear(x)
+            if bool(x.sum() > 0):
+                return x
+            return -x
+
+    with pytest.raises(
+        ravnest.CaptureError, match=r"decides by the value of a tensor .*test_torchscript\.py, line \d+"
+    ):
+        ravnest.capture(torch.jit.script(Decides()), (torch.rand(4, 3),), path=tmp_path / "m.pt2")
+
+
+def test_keyword_and_default_arguments_of_a_script(tmp_path):
+    class Options(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 4)
+
+        def forward(self, x, mask: torch.Tensor, scale: float = 2.0):
+            return self.linear(x).masked_fill(mask, 0.0) * scale
+
+    model = Options()
+    x, mask = torch.rand(4, 3), torch.rand(4, 4) > 0.5
+    graph = ravnest.load(ravnest.capture(torch.jit.script(model), (x,), {"mask": mask}, tmp_path / "m.pt2"))
+    close(graph(x, mask=mask), model(x, mask))
+    close(graph(x, mask), model(x, mask))
+
+
+def test_module_paths_of_a_script_are_known_to_the_slicer(tmp_path):
+    case = models.ARCHITECTURES[0]
+    script = torch.jit.script(case.model())
+    graph = ravnest.load(ravnest.capture(script, *case.example(), tmp_path / "m.pt2"))
+    stages = graph.slice(["dense_1", "bn_3"])
+    assert [sum(p.numel() for p in stage.parameters().values()) for stage in stages] == [4896, 8448, 3082]

@@ -1,0 +1,168 @@
+"""`ravnest up` with real processes: one view of all nodes, one end for all, nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import command, npy_run
+from support.nodes import Cluster, end, on_this_machine, plan_net, wait_for
+from support.small_net import make_net
+
+DEADLINE_S = 60
+NAMES = ["node_0", "node_1", "node_2"]
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """A folder with a plan, for tests that do not train."""
+    folder = tmp_path_factory.mktemp("planned")
+    plan_net(folder)
+    return folder
+
+
+@pytest.fixture
+def started():
+    processes = []
+    yield processes
+    end(processes)
+
+
+def run(folder, *arguments) -> subprocess.CompletedProcess:
+    return command.run("up", *arguments, cwd=folder, timeout_s=DEADLINE_S)
+
+
+def lines_of(result, name) -> list[str]:
+    return [line.removeprefix(f"{name} | ") for line in result.stdout.splitlines() if line.startswith(f"{name} | ")]
+
+
+def script(folder, text) -> list:
+    """A command that runs `text` in Python."""
+    path = folder / "script.py"
+    path.write_text(text)
+    return ["--", sys.executable, "-S", path]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_it_trains_all_nodes_of_this_machine(tmp_path):
+    plan_net(tmp_path)
+    npy_run.write_files(tmp_path)
+    result = run(tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert len(Cluster(tmp_path).losses()) == 18
+    assert any("epoch 3/3: loss" in line for line in lines_of(result, "node_0"))
+    make_net().load_state_dict(Cluster(tmp_path).fused(), strict=True)
+
+
+def test_a_command_runs_once_per_node_and_knows_its_name(planned):
+    result = run(
+        planned, *script(planned, "import os, sys; print(os.environ['RAVNEST_NODE'], sys.argv[1:])"), "--epochs", 3
+    )
+    assert result.returncode == 0, result.stderr
+    for name in NAMES:
+        assert lines_of(result, name) == [f"{name} ['--epochs', '3']"]
+
+
+def test_output_without_an_end_and_errors_are_shown_too(planned):
+    text = "import sys; print('one', flush=True); print('two', file=sys.stderr, flush=True); print('three', end='')"
+    assert lines_of(run(planned, *script(planned, text)), "node_1") == ["one", "two", "three"]
+
+
+def test_the_status_is_that_of_the_one_that_failed(planned):
+    text = "import os, sys; sys.exit(7 if os.environ['RAVNEST_NODE'] == 'node_1' else 0)"
+    result = run(planned, *script(planned, text))
+    assert result.returncode == 7
+    assert lines_of(result, "node_1") == ["(ended with the status 7)"]
+    assert lines_of(result, "node_0") == []
+
+
+def test_a_program_that_is_not_there(planned):
+    result = run(planned, "--", "no-such-program")
+    assert result.returncode == 127
+    assert lines_of(result, "node_2")[0] == "cannot start no-such-program: No such file or directory"
+
+
+def test_without_a_plan_it_says_how_to_make_one(tmp_path):
+    result = run(tmp_path)
+    assert result.returncode == 1 and result.stderr.startswith("ravnest: ") and "plan" in result.stderr
+
+
+SLEEPER = """
+import os, pathlib, subprocess, sys, time
+child = subprocess.Popen(["sleep", "600"])
+name = os.environ["RAVNEST_NODE"]
+pathlib.Path(f"{name}.new").write_text(f"{os.getpid()} {child.pid}")
+os.rename(f"{name}.new", f"{name}.pids")
+time.sleep(600)
+"""
+
+
+def start_sleepers(folder, started, text=SLEEPER):
+    """`up` with a process and its own child for each node: the process, and the pids."""
+    for old in folder.glob("*.pids"):
+        old.unlink()
+    process = command.start("up", *script(folder, text), cwd=folder)
+    started.append(process)
+    files = [folder / f"{name}.pids" for name in NAMES]
+    wait_for(lambda: all(file.exists() for file in files), "not all were started")
+    return process, [int(pid) for file in files for pid in file.read_text().split()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_all_of_them(planned, started, number):
+    process, pids = start_sleepers(planned, started)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=on_this_machine(4))
+    assert process.returncode == 130, output
+    assert not any(map(is_running, pids))
+
+
+def test_those_that_ignore_ctrl_c_are_killed(planned, started):
+    text = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + SLEEPER
+    process, pids = start_sleepers(planned, started, text)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert 4.5 < time.monotonic() - began < on_this_machine(15)
+    assert not any(map(is_running, pids))
+
+
+def test_a_second_ctrl_c_does_not_wait(planned, started):
+    text = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + SLEEPER
+    process, pids = start_sleepers(planned, started, text)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "ravnest: ending all nodes; Ctrl-C again kills them\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=on_this_machine(4))
+    assert not any(map(is_running, pids))
+
+
+def test_when_it_is_killed_its_nodes_go_too(planned, started):
+    process, pids = start_sleepers(planned, started)
+    os.kill(process.pid, signal.SIGKILL)
+    own = pids[::2]
+    wait_for(lambda: not any(map(is_running, own)), "nodes were left behind")
+    for pid in pids[1::2]:  # children of theirs are nobody's; they end with the test
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_ctrl_c_ends_a_training(tmp_path, started):
+    plan_net(tmp_path)
+    npy_run.write_files(tmp_path, epochs=1_000_000, schedule="async")
+    process = command.start("up", cwd=tmp_path)
+    started.append(process)
+    wait_for((tmp_path / "losses.txt").exists, "nothing is trained")
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=on_this_machine(4))
+    assert process.returncode == 130
+    assert "was interrupted" in output

@@ -1,0 +1,137 @@
+"""What the docs say is so: the sentences, flags, keys and defaults in them are those of the sources and the command."""
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+from support.command import run
+from support.quoted_messages import ROOT, pieces, where_raised
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def quotations(page: str) -> list[str]:
+    """The sentences in code marks in the first column of a page's tables of messages."""
+    found, quoting = [], False
+    for line in (ROOT / "docs" / page).read_text().splitlines():
+        cells = line.split(" | ")
+        if not line.startswith("|"):
+            quoting = False
+        elif cells[0] in ("| sentence", "| note"):
+            quoting = True
+        elif quoting:
+            found += re.findall(r"`([^`]+)`", cells[0])
+    return found
+
+
+def test_every_sentence_of_the_page_on_troubles_is_printed_somewhere():
+    quoted = quotations("troubleshooting.md")
+    assert len(quoted) > 100
+    unknown = [sentence for sentence in quoted if not where_raised(sentence)]
+    assert not unknown, "not printed by any source:\n" + "\n".join(unknown)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "the labels of node_2 end after N batches, but node_0 sends ...: both need the same data",
+        "waiting for node_1, since N s now",
+        "has no labels: node_2 computes the loss",
+    ],
+)
+def test_a_sentence_that_was_changed_is_not_found(changed):
+    assert where_raised(changed) is None
+
+
+def test_names_and_numbers_of_a_quotation_are_not_looked_for():
+    assert pieces("node_1 has 2.5 GB, but X needs N: ...") == ["has", "GB, but", "needs"]
+
+
+def test_links_of_pages_outside_of_the_site_lead_somewhere():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "src/README.md", *ROOT.glob("examples/*/README.md")]
+    for page in pages:
+        links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", page.read_text())
+        assert [link for link in links if not (page.parent / link).exists()] == [], page
+
+
+def test_every_file_of_the_repository_that_a_page_names_exists():
+    headers = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("[a-z]*/**/*.h") if "build" not in path.parts]
+    for page in [*PAGES, ROOT / "src/README.md", ROOT / "CONTRIBUTING.md"]:
+        code = re.findall(r"`([^`\n]+)`", page.read_text())
+        named = {name for name in code if re.fullmatch(r"[\w/]+\.h", name)} - {"torch/torch.h"}
+        assert [name for name in named if not any(header.endswith(f"/{name}") for header in headers)] == [], page
+        named = {
+            name
+            for name in code
+            if re.match(r"(scripts|tests|benchmarks|examples|cmake|cli|python|docs)/[\w./]+$", name)
+        }
+        assert [name for name in named if not (ROOT / name).exists()] == [], page
+
+
+@cache
+def flags_of(command: str) -> set[str]:
+    """What `ravnest COMMAND --help` lists."""
+    return set(re.findall(r"--[a-z-]+", run(command, "--help", cwd=ROOT).stdout))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_flag_that_a_page_gives_to_a_command_exists(page: Path):
+    text = page.read_text()
+    lines = re.findall(r"^[$] *(.+)$|^(ravnest .+)$|`([^`]+)`", text, re.M)
+    for line in ("".join(each) for each in lines):
+        for command, arguments in re.findall(r"\bravnest ([a-z]+)\b((?: [^#;|]*)?)", line.split(" -- ")[0]):
+            unknown = set(re.findall(r"--[a-z-]+", arguments)) - flags_of(command)
+            assert not unknown, line
+
+
+def train_toml(with_examples: bool) -> dict:
+    """The file with every key in command.md: its defaults, or also the examples, which stand there behind `# `."""
+    block = re.search(r"```toml\n(.*?)```", (ROOT / "docs/command.md").read_text(), re.S)[1]
+    return tomllib.loads(re.sub(r"^# (?=\w+ = )", "", block, flags=re.M) if with_examples else block)
+
+
+def cpp_fields(struct: str) -> dict[str, str]:
+    """Name -> initial value, of the fields of a struct of the C++ core that have one."""
+    for header in (ROOT / "src").rglob("*.h"):
+        if body := re.search(rf"^struct {struct} {{(.*?)^}};", header.read_text(), re.S | re.M):
+            return dict(re.findall(r"(\w+) = ([^;{}]+);", body[1]))
+    raise AssertionError(f"no struct {struct}")
+
+
+@pytest.mark.parametrize(
+    ("table", "structs"),
+    [("", ["TrainConfig"]), ("outer", ["OuterConfig"]), ("data", ["DataConfig", "DataOptions"])],
+    ids=["top", "outer", "data"],
+)
+def test_the_page_on_the_command_shows_the_defaults_of_train_toml(table, structs):
+    shown = train_toml(with_examples=False)
+    shown = shown[table] if table else {key: value for key, value in shown.items() if not isinstance(value, dict)}
+    fields = {key: value for struct in structs for key, value in cpp_fields(struct).items()}
+    # Not written as a number, a word or a yes: an enumeration, whose first member is the default.
+    shown = {key: value for key, value in shown.items() if (table, key) not in {("", "compression"), ("outer", "name")}}
+    assert shown == {key: tomllib.loads(f"value = {fields[key]}")["value"] for key in shown}
+
+
+def test_the_page_on_the_command_has_every_key_of_train_toml():
+    source = next(path for path in (ROOT / "src").rglob("*.cpp") if "kDataKeys = {" in path.read_text()).read_text()
+
+    def keys(name):
+        return set(re.findall(r'"(\w+)"', re.search(rf"\b{name} = {{(.*?)}};", source, re.S)[1]))
+
+    shown = train_toml(with_examples=True)
+    assert set(shown) == keys("kKeys")
+    assert set(shown["outer"]) == keys("kOuterKeys")
+    assert set(shown["data"]) == keys("kDataKeys")
+
+
+def test_the_figures_of_the_readme_are_those_of_the_page_of_figures():
+    walk = re.search(r"## The walk-through\n(.*?)\n## ", (ROOT / "docs/figures.md").read_text(), re.S)[1]
+    shown = re.findall(
+        r"\| of (?:the )?(.+?)(?: on one core)? \| \*\*(.+?) times\*\*", (ROOT / "README.md").read_text()
+    )
+    assert len(shown) == 2
+    for peer, ratio in shown:
+        measured = re.search(rf"^\| .*against (?:the )?{peer}.*?\| *(?:[\d.]+k samples/s)? *\| ([\d.]+) \|", walk, re.M)
+        assert f"{float(measured[1]):.{len(ratio.partition('.')[2])}f}" == ratio

@@ -1,0 +1,85 @@
+"""What a plan says of memory is what processes take: nodes train under limits that kill one process alone."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from support.memory_limit import MemoryLimit
+from support.nodes import end, outcomes, start
+from support.places import SCRIPTS
+from support.pools import write_local_pool
+from support.scripts.memory_node import BATCH, WIDTH, make_model
+
+import ravnest
+
+SCRIPT = SCRIPTS / "memory_node.py"
+RAM_GB = 0.52
+
+
+@pytest.fixture
+def planned(tmp_path):
+    write_local_pool(tmp_path / "node_data", 3)
+    pool_file = tmp_path / "node_data" / "node_configs.json"
+    pool = json.loads(pool_file.read_text())
+    for entry in pool.values():
+        entry["benchmarks"]["ram"] = RAM_GB
+    pool_file.write_text(json.dumps(pool))
+    return ravnest.clusterize(make_model(), (torch.randn(BATCH, WIDTH),), node_data=tmp_path / "node_data")
+
+
+@pytest.fixture
+def limited():
+    """name -> a command's begin, under the limit of a node; all limits go when the processes have."""
+    limits = {}
+    try:
+        for name in ("alone", "node_0", "node_1", "node_2"):
+            limits[name] = MemoryLimit(int(RAM_GB * 1e9), name)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    yield {name: limit.within for name, limit in limits.items()}
+    for limit in limits.values():
+        limit.__exit__()
+
+
+def test_three_nodes_train_what_kills_one_process(planned, limited, tmp_path):
+    alone = subprocess.run([*limited["alone"], sys.executable, SCRIPT, "alone"], capture_output=True, timeout=120)
+    assert alone.returncode == -signal.SIGKILL, alone
+    processes = {}
+    try:
+        for node in planned.nodes:
+            processes[node.name] = start(SCRIPT, node.name, tmp_path, within=limited[node.name])
+        results = outcomes(processes)
+    finally:
+        end(processes.values())
+    for node in planned.nodes:
+        status, output = results[node.name]
+        assert status == 0, f"{node.name}: {output}"
+        peak = int(output.split("peak")[1].split()[0])
+        assert 0.85 < peak / node.memory["total"] < 1.1, f"{node.name} took {peak}, planned {node.memory}"
+
+
+def test_what_a_process_takes_is_part_of_the_plan(planned):
+    assert planned.clusters[0].window == 3, "where RAM is short, no more passes than stages"
+    for node in planned.nodes:
+        assert node.memory["process"] == 290_000_000
+        assert node.memory["total"] == sum(size for part, size in node.memory.items() if part != "total")
+        assert node.memory["total"] <= node.ram * 1e9
+
+
+def test_ram_that_is_less_than_a_process_takes_is_told_with_both_numbers(tmp_path):
+    write_local_pool(tmp_path, 2)
+    pool = json.loads((tmp_path / "node_configs.json").read_text())
+    for entry in pool.values():
+        entry["benchmarks"]["ram"] = 0.2
+    (tmp_path / "node_configs.json").write_text(json.dumps(pool))
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))
+    with pytest.raises(ValueError, match=r"400 MB of RAM, but .* of which 580 MB the process"):
+        ravnest.clusterize(model, (torch.rand(4, 8),), node_data=tmp_path)
+    for entry in pool.values():
+        entry["benchmarks"]["process"] = 0.1
+    (tmp_path / "node_configs.json").write_text(json.dumps(pool))
+    plan = ravnest.clusterize(model, (torch.rand(4, 8),), node_data=tmp_path)
+    assert {node.memory["process"] for node in plan.nodes} == {100_000_000}

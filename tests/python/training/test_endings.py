@@ -1,0 +1,266 @@
+"""How processes of nodes end: one sentence, last and once, and a status that tells; what was trained is not lost."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support import command, npy_run
+from support.nodes import outcomes, plan_net, start, wait_for, wait_for_line
+from support.places import SCRIPTS, TESTS
+from support.soaked import soaked
+
+NAMES = ["node_0", "node_1", "node_2"]
+BROKEN = """
+import torch
+from support.small_net import criterion, loaders
+from ravnest import Node, Trainer
+
+def broken(outputs, targets):
+    raise ValueError("no such\\nclass")
+
+train, val = loaders()
+with Node(optimizer=torch.optim.Adam, criterion=broken, labels=train) as node:
+    Trainer(node=node, train_loader=train, epochs=2).train()
+"""
+HESITANT = """
+import torch
+from support.small_net import criterion, loaders
+from ravnest import Node, Trainer
+
+train, val = loaders()
+with Node(optimizer=torch.optim.Adam, criterion=criterion, labels=train) as node:
+    WORK
+"""
+
+
+@pytest.fixture(scope="module")
+def alone_folder(tmp_path_factory):
+    """A folder with a plan for one node, who has nobody to tell of its failures."""
+    folder = tmp_path_factory.mktemp("alone")
+    plan_net(folder, nodes=1, min_cluster_size=1)
+    return folder
+
+
+def start_all(folder, processes, by, epochs) -> None:
+    for name in NAMES:
+        if by == "python":
+            processes[name] = start(SCRIPTS / "node_script.py", name, folder, str(epochs))
+        else:
+            processes[name] = command.start("node", name, cwd=folder)
+
+
+@pytest.mark.parametrize("by", ["python", "command"])
+@pytest.mark.parametrize("number", [signal.SIGHUP, *soaked(signal.SIGINT, signal.SIGTERM)])
+def test_a_signal_to_all_nodes_ends_each_with_its_sentence(folder, processes, by, number):
+    npy_run.write_files(folder, epochs=1_000_000, schedule="async")
+    start_all(folder, processes, by, 1_000_000)
+    wait_for((folder / "losses.txt").exists, "nothing is trained")
+    for process in processes.values():
+        process.send_signal(number)
+    for name, (status, output) in outcomes(processes, 4).items():
+        assert status == 130, (name, output)
+        assert "Traceback" not in output
+        assert output.strip().splitlines()[-1].endswith("was interrupted"), output
+        assert output.count("was interrupted") == 1, output
+
+
+@pytest.mark.parametrize("when", ["before its first call", "while it waits for the others"])
+def test_ctrl_c_does_not_wait_for_nodes_that_were_never_started(folder, processes, when):
+    """Whoever starts the only node and changes her mind gets the terminal back."""
+    script = folder / "hesitant.py"
+    pause = 'print("made", flush=True)\n    import signal\n    signal.pause()'
+    work = 'print("made", flush=True)\n    Trainer(node=node, train_loader=train, epochs=1).train()'
+    script.write_text(
+        f"import sys\nsys.path.append({str(TESTS)!r})\n"
+        + HESITANT.replace("WORK", pause if when == "before its first call" else work)
+    )
+    processes["node_0"] = start(script, "node_0", folder)
+    wait_for_line(processes["node_0"], "made")
+    processes["node_0"].send_signal(signal.SIGINT)
+    status, output = outcomes(processes, 3)["node_0"]
+    assert status == 130 and output.strip().splitlines()[-1] == "ravnest: node_0 was interrupted", output
+
+
+@pytest.mark.parametrize("by", ["python", "command"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, *soaked(signal.SIGINT)])
+def test_a_signal_while_nodes_save_or_end_kills_none_and_costs_no_weights(folder, processes, by, number):
+    npy_run.write_files(folder, epochs=1)
+    start_all(folder, processes, by, 1)
+    lines = wait_for_line(processes["node_1"], "saved trained/cluster_0/node_1.safetensors")
+    for process in processes.values():
+        process.send_signal(number)
+    for name, (status, output) in outcomes(processes, 4).items():
+        output = "".join(lines) + output if name == "node_1" else output
+        assert status in (0, 130), (name, status, output)
+        assert status == 0 or "was interrupted" in output.strip().splitlines()[-1], output
+        assert (folder / f"trained/cluster_0/{name}.safetensors").exists(), output
+
+
+@pytest.fixture
+def full_disk(tmp_path):
+    """A folder on a disk that is full; where none can be mounted, what limits a process instead."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", disk], capture_output=True, check=False)
+    if mounted.returncode != 0:
+        yield disk, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+        return
+    (disk / "filler").write_bytes(bytes(4096))
+    yield disk, None
+    subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.parametrize("full", ["node_1", *soaked("node_0", "node_2")])
+def test_a_full_disk_costs_nobody_else_its_weights(folder, processes, full_disk, full):
+    disk, limit = full_disk
+    npy_run.write_files(folder)
+    for name in NAMES:
+        own = ("--trained", disk) if name == full else ()
+        processes[name] = command.start("node", name, *own, cwd=folder, prepare=limit if name == full else None)
+    reason = "File too large" if limit else "No space left on device"
+    others = [name for name in NAMES if name != full]
+    sentence = (
+        f"ravnest: {full} (stage {full[-1]}) failed: cannot write {disk}/cluster_0/{full}.safetensors: {reason}; "
+        f"saved are the stages of {', '.join(others)}"
+    )
+    for name, (status, output) in outcomes(processes).items():
+        assert status == 1 and output.strip().splitlines()[-1] == sentence, (name, output)
+        saved = folder / f"trained/cluster_0/{name}.safetensors"
+        assert saved.exists() == (name != full)
+        assert (f"saved trained/cluster_0/{name}.safetensors" in output) == (name != full)
+    assert not list(disk.glob("cluster_0/.*")), "what was begun is removed"
+
+
+def test_a_failure_has_its_traceback_where_it_happened_and_is_one_line_elsewhere(folder, processes):
+    script = folder / "broken.py"
+    script.write_text(f"import sys\nsys.path.append({str(TESTS)!r})\n" + BROKEN)
+    for name in NAMES:
+        processes[name] = start(script, name, folder)
+    sentence = "node_2 (stage 2) failed: the criterion raised ValueError: no such class (broken.py, line 9, in broken)"
+    for name, (status, output) in outcomes(processes).items():
+        assert status == 1, (name, output)
+        own = name == "node_2"
+        last = output.strip().splitlines()[-1]
+        assert last == ("ravnest.Error: " if own else "ravnest: ") + sentence, output
+        assert output.count(sentence) == 1, output
+        assert ("Traceback" in output) == own, output
+        assert ('raise ValueError("no such' in output) == own, output
+
+
+@pytest.mark.parametrize("by", ["python", "command"])
+def test_under_up_a_failure_is_said_once_and_last(folder, by):
+    script = folder / "broken.py"
+    script.write_text(f"import sys\nsys.path.append({str(TESTS)!r})\n" + BROKEN)
+    npy_run.write_files(folder)
+    (folder / "taken").write_text("a file where a folder should be")
+    arguments = ["--", sys.executable, script] if by == "python" else ["--trained", "taken"]
+    result = subprocess.run(
+        [command.COMMAND, "up", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 1, result.stdout
+    sentence = "the criterion raised ValueError: no such class" if by == "python" else "node_0 (stage 0) failed: cannot"
+    assert result.stdout.count(sentence) == 1, result.stdout
+    last = result.stdout.strip().splitlines()[-1]
+    assert last.startswith("ravnest: ") and sentence in last, result.stdout
+    assert result.stdout.count("Traceback") == (2 if by == "python" else 0), result.stdout
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_run(folder, processes):
+    npy_run.write_files(folder, more="")
+    left = folder / "trained/cluster_0/.node_1.safetensors.abcdefgh.tmp"
+    left.parent.mkdir(parents=True)
+    left.write_text("half of it")
+    (folder / "train.toml").write_text((folder / "train.toml").read_text().replace("save = true", "save = false"))
+    start_all(folder, processes, "command", 3)
+    assert all(status == 0 for status, _ in outcomes(processes).values())
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("file", ["train.toml", "x.npy", "node_data/plan.json", "submod.pt"])
+def test_a_pipe_in_place_of_a_file_is_an_error(alone_folder, file):
+    npy_run.write_files(alone_folder)
+    (path,) = alone_folder.glob("node_data/cluster_0/*/submod.pt" if file == "submod.pt" else file)
+    kept = path.rename(path.parent / "kept")
+    os.mkfifo(path)
+    result = command.run("node", "node_0", cwd=alone_folder)
+    kept.rename(path)
+    assert result.returncode == 1 and f"{path.name}: not a regular file" in result.stderr, result.stderr
+
+
+def test_a_low_limit_of_open_files_is_an_error(folder, processes):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))
+
+    npy_run.write_files(folder)
+    for name in NAMES:
+        processes[name] = command.start("node", name, cwd=folder, prepare=limit)
+    for status, output in outcomes(processes).values():
+        assert status == 1 and output.startswith("ravnest: ") and "Too many open files" in output, output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["plam"], "there is no command plam; did you mean plan? The commands are benchmark, plan, "),
+        (["quantum"], "there is no command quantum. The commands are benchmark, plan, "),
+        (["ping", "node_1", "--count", "0"], "--count: has to be from 1 to 10000, not 0"),
+        (["plan", "m.pt2", "--min-cluster-size", "0"], "--min-cluster-size: has to be at least 1, not 0"),
+        (["benchmark", "--bandwidth", "-3"], "--bandwidth: has to be more than 0, not -3"),
+        (["simulate", "--protocol", "pipeline", "--seeds", "many"], "--seeds: has to be a number, not many"),
+    ],
+)
+def test_what_the_command_does_not_take_is_said_as_people_write_it(tmp_path, arguments, words):
+    result = command.run(*arguments, cwd=tmp_path)
+    assert result.returncode != 0 and words in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("lr = 0.01", "lr = -1"), "[optimizer]: Adam: lr has to be at least 0, not -1"),
+        (("lr = 0.01", "lr = 0.01\nbetas = [0.9, 1.5]"), "[optimizer]: Adam: betas has to be from 0 to below 1"),
+        (("rows = [0, 140]", "rows = [0, 14000]"), "[data]: rows [0, 14000] were asked for"),
+        (("rows = [140, 200]", "rows = [140, 200]\nshape = [7]"), "[validation]: shape [7] does not fit"),
+        (("rows = [140, 200]", "rows = [140, 200]\none_hot = 2"), "[validation]: one_hot: target "),
+        (
+            ("[validation]", '[lr_schedule]\nname = "StepLR"\nstep_size = 0\n[validation]'),
+            "[lr_schedule]: StepLR: ",
+        ),
+    ],
+)
+def test_a_wrong_number_in_train_toml_names_its_line(alone_folder, change, words):
+    npy_run.write_files(alone_folder)
+    toml = (alone_folder / "train.toml").read_text().replace(*change)
+    (alone_folder / "train.toml").write_text(toml)
+    wrong = {"lr = -1", "rows = [0, 14000]", "step_size = 0", change[1].splitlines()[-1]} & set(change[1].splitlines())
+    line = next(i for i, each in enumerate(toml.splitlines(), 1) if each in wrong)
+    result = command.run("node", "node_0", cwd=alone_folder)
+    assert result.returncode == 1 and f"train.toml, line {line}: {words}" in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize("by", ["python", "command"])
+def test_a_damaged_stage_is_said_before_the_others_are_told(folder, processes, by):
+    """Nobody else is there: for some seconds the node waits for someone to tell, and has said what is wrong before."""
+    for stage in folder.glob("node_data/cluster_0/*/submod.pt"):
+        stage.write_bytes(stage.read_bytes()[:1000])
+    npy_run.write_files(folder)
+    if by == "python":
+        processes["node_1"] = start(SCRIPTS / "node_script.py", "node_1", folder, "1")
+    else:
+        processes["node_1"] = command.start("node", "node_1", cwd=folder)
+    lines = wait_for_line(processes["node_1"], "ravnest.Error: " if by == "python" else "ravnest: ")
+    said = time.monotonic()
+    assert "submod.pt" in lines[-1]
+    status, output = outcomes(processes)["node_1"]
+    assert status == 1 and output == "", "that was the last line"
+    assert time.monotonic() - said > 1, "it was told to others first"
