@@ -1,0 +1,5 @@
+"""Where scripts find `Trainer` beside `from ravnest import Trainer`."""
+
+from .training.trainer import Trainer
+
+__all__ = ["Trainer"]
