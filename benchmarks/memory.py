@@ -63,12 +63,7 @@ def train(name: str, steps: int) -> None:
 
 
 def planned(case: Case, folder: Path, ram: float) -> ravnest.Plan:
-    write_local_pool(folder / "node_data", 3)
-    pool_file = folder / "node_data" / "node_configs.json"
-    pool = json.loads(pool_file.read_text())
-    for entry in pool.values():
-        entry["benchmarks"]["ram"] = ram
-    pool_file.write_text(json.dumps(pool))
+    write_local_pool(folder / "node_data", 3, ram=ram)
     args, kwargs = case.example()
     return ravnest.clusterize(case.model(), args, kwargs, node_data=folder / "node_data")
 

@@ -3,7 +3,14 @@
 import pytest
 import torch
 from support import models
-from support.passes import assert_equal, assert_same, assert_same_outputs, gradients, loss_of, named, trainable
+from support.passes import (
+    assert_same,
+    assert_same_outputs,
+    check_steps,
+    gradients,
+    loss_of,
+    named,
+)
 
 import ravnest
 
@@ -39,29 +46,8 @@ def test_three_training_steps_on_two_threads_equal_pytorch(case, archive):
 
 def check_three_steps(case, optimizer, archive):
     model, graph = case.model(), ravnest.load(archive(case))
-    model.train()
-    graph.random = "plain"
-    parameters, buffers = named(model)
-    own, other = OPTIMIZERS[optimizer](trainable(parameters)), OPTIMIZERS[optimizer](trainable(graph.parameters()))
-    assert_same(graph.parameters(), parameters, "parameter at the start")
     # Another size than the example's, the example's, and a short last batch.
-    for step, batch in enumerate((case.batch + 3, case.batch, 2)):
-        args, kwargs = case.example(batch, seed=10 + step)
-        losses, results = [], []
-        for call, optim in ((model, own), (graph, other)):
-            optim.zero_grad()
-            torch.manual_seed(step)
-            results.append(call(*args, **kwargs))
-            losses.append(loss_of(results[-1]))
-            losses[-1].backward()
-        assert_same_outputs(results[1], results[0], f"step {step}: output")
-        assert_equal(losses[1], losses[0], f"step {step}: loss")
-        assert_same(gradients(graph.parameters()), gradients(parameters), f"step {step}: gradient of")
-        own.step()
-        other.step()
-        buffers = named(model)[1]
-        assert_same(graph.buffers(), buffers, f"step {step}: buffer")
-        assert_same(graph.parameters(), parameters, f"step {step}: parameter")
+    check_steps(model, graph, case, [case.batch + 3, case.batch, 2], OPTIMIZERS[optimizer])
     model.eval()
     for batch in (case.batch, 1, case.batch + 2):
         args, kwargs = case.example(batch, seed=20)

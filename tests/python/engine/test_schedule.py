@@ -49,6 +49,15 @@ def check(theirs, ours):
         assert one.keys() - other.keys() <= {"foreach", "capturable", "differentiable", "fused"}
 
 
+def check_steps(theirs, ours, schedule, own):
+    check(theirs, ours)
+    for _ in range(STEPS):
+        schedule.step()
+        own.step()
+        check(theirs, ours)
+        assert own.last_lr() == schedule.get_last_lr()
+
+
 @pytest.mark.parametrize("optimizer", ["Adam", "RMSprop"])
 @pytest.mark.parametrize("variant", PLAIN, ids=described)
 def test_values_are_torchs(variant, optimizer):
@@ -56,12 +65,7 @@ def test_values_are_torchs(variant, optimizer):
     theirs, ours = optimizers(optimizer)
     schedule = getattr(lr_scheduler, name)(theirs, **options)
     own = _core.Schedule(name.lower(), options, ours)
-    check(theirs, ours)
-    for _ in range(STEPS):
-        schedule.step()
-        own.step()
-        check(theirs, ours)
-        assert own.last_lr() == schedule.get_last_lr()
+    check_steps(theirs, ours, schedule, own)
 
 
 @pytest.mark.parametrize("variant", PLAIN[:9], ids=described)
@@ -97,12 +101,7 @@ def test_warming_up_and_then_another(second):
         theirs, [getattr(lr_scheduler, name)(theirs, **options) for name, options in parts], [20]
     )
     own = _core.Schedule.sequence(parts, [20], ours)
-    check(theirs, ours)
-    for _ in range(STEPS):
-        schedule.step()
-        own.step()
-        check(theirs, ours)
-        assert own.last_lr() == schedule.get_last_lr()
+    check_steps(theirs, ours, schedule, own)
 
 
 def test_one_cycle_within_a_sequence_of_three():

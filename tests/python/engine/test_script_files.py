@@ -5,7 +5,13 @@ import torch
 import torch.nn.functional as F
 from support import models
 from support.chain import one_name_each, run_chain
-from support.passes import assert_equal, assert_same, assert_same_outputs, gradients, loss_of, named, trainable
+from support.passes import (
+    assert_equal,
+    assert_same,
+    assert_same_outputs,
+    check_steps,
+    loss_of,
+)
 from torch import nn
 
 from ravnest import _core
@@ -132,26 +138,8 @@ def load_traced(module, case, tmp_path):
 
 
 def train_three_steps(module, graph, case):
-    """SGD on both, at the example's batch size and at others; every number must be the same."""
-    module.train()
-    graph.random = "plain"
-    parameters = named(module)[0]
-    own, other = (torch.optim.SGD(trainable(each), lr=0.05) for each in (parameters, graph.parameters()))
-    for step, batch in enumerate((case.batch, case.batch + 3, 2)):
-        args, _ = case.example(batch, seed=10 + step)
-        losses, results = [], []
-        for call, optimizer in ((module, own), (graph, other)):
-            optimizer.zero_grad()
-            torch.manual_seed(step)
-            results.append(call(*args))
-            losses.append(loss_of(results[-1]))
-            losses[-1].backward()
-        assert_same_outputs(results[1], results[0], f"step {step}: output")
-        assert_equal(losses[1], losses[0], f"step {step}: loss")
-        assert_same(gradients(graph.parameters()), gradients(parameters), f"step {step}: gradient of")
-        own.step()
-        other.step()
-        assert_same(graph.buffers(), named(module)[1], f"step {step}: buffer")
+    """At the example's batch size and at others."""
+    check_steps(module, graph, case, [case.batch, case.batch + 3, 2], lambda them: torch.optim.SGD(them, lr=0.05))
 
 
 @by_name(SCRIPTED)

@@ -1,13 +1,12 @@
 """What a plan says of memory is what processes take: nodes train under limits that kill one process alone."""
 
-import json
 import signal
 import subprocess
 import sys
 
 import pytest
 import torch
-from support.memory_limit import MemoryLimit
+from support.control_groups import MemoryLimit
 from support.nodes import end, outcomes, start
 from support.places import SCRIPTS
 from support.pools import write_local_pool
@@ -21,12 +20,7 @@ RAM_GB = 0.52
 
 @pytest.fixture
 def planned(tmp_path):
-    write_local_pool(tmp_path / "node_data", 3)
-    pool_file = tmp_path / "node_data" / "node_configs.json"
-    pool = json.loads(pool_file.read_text())
-    for entry in pool.values():
-        entry["benchmarks"]["ram"] = RAM_GB
-    pool_file.write_text(json.dumps(pool))
+    write_local_pool(tmp_path / "node_data", 3, ram=RAM_GB)
     return ravnest.clusterize(make_model(), (torch.randn(BATCH, WIDTH),), node_data=tmp_path / "node_data")
 
 
@@ -70,16 +64,10 @@ def test_what_a_process_takes_is_part_of_the_plan(planned):
 
 
 def test_ram_that_is_less_than_a_process_takes_is_told_with_both_numbers(tmp_path):
-    write_local_pool(tmp_path, 2)
-    pool = json.loads((tmp_path / "node_configs.json").read_text())
-    for entry in pool.values():
-        entry["benchmarks"]["ram"] = 0.2
-    (tmp_path / "node_configs.json").write_text(json.dumps(pool))
+    write_local_pool(tmp_path, 2, ram=0.2)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))
     with pytest.raises(ValueError, match=r"400 MB of RAM, but .* of which 580 MB the process"):
         ravnest.clusterize(model, (torch.rand(4, 8),), node_data=tmp_path)
-    for entry in pool.values():
-        entry["benchmarks"]["process"] = 0.1
-    (tmp_path / "node_configs.json").write_text(json.dumps(pool))
+    write_local_pool(tmp_path, 2, ram=0.2, process=0.1)
     plan = ravnest.clusterize(model, (torch.rand(4, 8),), node_data=tmp_path)
     assert {node.memory["process"] for node in plan.nodes} == {100_000_000}

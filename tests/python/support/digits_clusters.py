@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from support.cpu_quota import CpuQuota
+from support.control_groups import CpuQuota
 from support.nodes import end, outcomes, plan, start
 from support.places import EXAMPLES, SCRIPTS
 

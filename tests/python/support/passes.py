@@ -1,5 +1,7 @@
 """Passes over models, graphs and chains of stages, in a form that can be compared bit for bit."""
 
+from collections.abc import Callable
+
 import torch
 from torch.utils import _pytree as pytree
 
@@ -56,3 +58,28 @@ def gradients(parameters: dict) -> dict:
 
 def flat_inputs(args: tuple, kwargs: dict) -> list:
     return pytree.tree_leaves((args, kwargs))
+
+
+def check_steps(module: torch.nn.Module, graph, case, batches: list[int], make_optimizer: Callable) -> None:
+    """One training step for each size of batch, by PyTorch and by the graph; every number must be the same."""
+    module.train()
+    graph.random = "plain"
+    parameters = named(module)[0]
+    assert_same(graph.parameters(), parameters, "parameter at the start")
+    own, other = make_optimizer(trainable(parameters)), make_optimizer(trainable(graph.parameters()))
+    for step, batch in enumerate(batches):
+        args, kwargs = case.example(batch, seed=10 + step)
+        losses, results = [], []
+        for call, optimizer in ((module, own), (graph, other)):
+            optimizer.zero_grad()
+            torch.manual_seed(step)
+            results.append(call(*args, **kwargs))
+            losses.append(loss_of(results[-1]))
+            losses[-1].backward()
+        assert_same_outputs(results[1], results[0], f"step {step}: output")
+        assert_equal(losses[1], losses[0], f"step {step}: loss")
+        assert_same(gradients(graph.parameters()), gradients(parameters), f"step {step}: gradient of")
+        own.step()
+        other.step()
+        assert_same(graph.buffers(), named(module)[1], f"step {step}: buffer")
+        assert_same(graph.parameters(), parameters, f"step {step}: parameter")

@@ -15,10 +15,12 @@ def write_pool(node_data, benchmarks: list[dict]) -> None:
     (Path(node_data) / "node_configs.json").write_text(json.dumps(nodes))
 
 
-def write_local_pool(node_data, nodes: int, compute: list[float] | None = None) -> None:
+def write_local_pool(
+    node_data, nodes: int, compute: list[float] | None = None, ram: float = 8, **benchmarks: float
+) -> None:
     """node_configs.json with so many nodes on free ports of this machine, alike but for what they compute."""
     pool = {
-        i: {"IP": address, "benchmarks": {"ram": 8, "bandwidth": 1000}}
+        i: {"IP": address, "benchmarks": {"ram": ram, "bandwidth": 1000, **benchmarks}}
         for i, address in enumerate(free_addresses(nodes))
     }
     for i, each in enumerate(compute or []):

@@ -1,5 +1,7 @@
 """A small network with data that it can learn, for tests of whole clusters."""
 
+import time
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -37,3 +39,14 @@ def loaders(shuffle=True, batch=20):
 
 def criterion(outputs, targets):
     return nn.functional.cross_entropy(outputs, targets[1])
+
+
+def slow_criterion(delay_s: float):
+    """The same of a model that takes its time, and says when it trains."""
+
+    def slow(outputs, targets):
+        print("training", flush=True)
+        time.sleep(delay_s)
+        return criterion(outputs, targets)
+
+    return slow

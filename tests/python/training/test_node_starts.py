@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -23,9 +24,11 @@ def listens(port: int) -> bool:
     return False
 
 
-def train(make):
+def train(make, before: Callable = lambda node: None):
+    """One epoch, once `before` was called with the node."""
     training, validation = loaders(shuffle=False)
     with make(optimizer=torch.optim.SGD, criterion=criterion, labels=training, test_labels=validation) as node:
+        before(node)
         Trainer(node=node, train_loader=training, val_loader=validation, epochs=1).train()
 
 
@@ -81,14 +84,11 @@ def test_those_who_come_later_hear_the_reason_too(cluster):
 
 
 def test_a_script_that_raises_before_it_trains(cluster):
-    def play(make):
-        training, validation = loaders(shuffle=False)
-        with make(optimizer=torch.optim.SGD, criterion=criterion, labels=training, test_labels=validation) as node:
-            if node.name == "node_2":
-                raise RuntimeError("the data are not here")
-            Trainer(node=node, train_loader=training, val_loader=validation, epochs=1).train()
+    def before(node):
+        if node.name == "node_2":
+            raise RuntimeError("the data are not here")
 
-    _, errors = cluster.run_to_the_end(play)
+    _, errors = cluster.run_to_the_end(lambda make: train(make, before))
     assert isinstance(errors["node_2"], RuntimeError)
     assert str(errors["node_0"]) == str(errors["node_1"])
     begin = "node_2 (stage 2) failed: its script raised RuntimeError: the data are not here (test_node_starts.py, line "
@@ -110,14 +110,11 @@ def test_a_stage_of_ones_own_that_can_not_be_captured(cluster):
 
 
 def test_a_reason_is_cut_and_made_printable_before_anyone_reads_it(cluster):
-    def play(make):
-        training, validation = loaders(shuffle=False)
-        with make(optimizer=torch.optim.SGD, criterion=criterion, labels=training, test_labels=validation) as node:
-            if node.name == "node_0":
-                raise RuntimeError("\x1b[2J" + "x" * 7_000_000 + " at the end")
-            Trainer(node=node, train_loader=training, val_loader=validation, epochs=1).train()
+    def before(node):
+        if node.name == "node_0":
+            raise RuntimeError("\x1b[2J" + "x" * 7_000_000 + " at the end")
 
-    _, errors = cluster.run_to_the_end(play)
+    _, errors = cluster.run_to_the_end(lambda make: train(make, before))
     for name in ("node_1", "node_2"):
         assert len(str(errors[name])) < 20_000
         assert "\x1b" not in str(errors[name])

@@ -1,10 +1,9 @@
 """What users write for several clusters: cluster_script.py EPOCHS SECONDS_PER_BATCH [latest]. Says when it trains."""
 
 import sys
-import time
 
 import torch
-from support.small_net import criterion, loaders
+from support.small_net import loaders, slow_criterion
 
 from ravnest import Node, Trainer, set_seed
 
@@ -14,16 +13,10 @@ set_seed(42)
 train, val = loaders()
 
 
-def slow_criterion(outputs, targets):
-    print("training", flush=True)
-    time.sleep(delay_s)  # a model that takes its time
-    return criterion(outputs, targets)
-
-
 with Node(
     optimizer=torch.optim.SGD,
     optimizer_params={"lr": 0.05, "momentum": 0.9},
-    criterion=slow_criterion,
+    criterion=slow_criterion(delay_s),
     labels=train,
     test_labels=val,
     reduce_factor=4,

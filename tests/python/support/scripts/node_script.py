@@ -1,10 +1,9 @@
 """What users write: node_script.py EPOCHS [SECONDS_PER_BATCH]. Says when it trains, and how it ended."""
 
 import sys
-import time
 
 import torch
-from support.small_net import criterion, loaders
+from support.small_net import criterion, loaders, slow_criterion
 
 from ravnest import Node, Trainer, set_seed
 
@@ -14,14 +13,11 @@ set_seed(42)
 train, val = loaders()
 
 
-def slow_criterion(outputs, targets):
-    print("training", flush=True)
-    time.sleep(delay_s)  # a model that takes its time
-    return criterion(outputs, targets)
-
-
 with Node(
-    optimizer=torch.optim.Adam, criterion=slow_criterion if delay_s else criterion, labels=train, test_labels=val
+    optimizer=torch.optim.Adam,
+    criterion=slow_criterion(delay_s) if delay_s else criterion,
+    labels=train,
+    test_labels=val,
 ) as node:
     trainer = Trainer(node=node, train_loader=train, val_loader=val, epochs=epochs, save=True)
     trainer.train()
