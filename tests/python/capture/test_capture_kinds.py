@@ -26,7 +26,7 @@ class Words(nn.Module):
 
 def test_embeddings_with_sparse_gradients_are_captured_with_dense_ones(tmp_path):
     model, ids = Words(), torch.randint(0, 10, (4, 5))
-    with pytest.warns(UserWarning, match="captured with dense ones"):
+    with pytest.warns(UserWarning, match="captures it with dense ones"):
         graph = ravnest.load(ravnest.capture(model, (ids,), path=tmp_path / "m.pt2"))
     assert model.words.sparse
     outputs = model(ids)
@@ -43,7 +43,7 @@ def test_embeddings_with_sparse_gradients_are_captured_with_dense_ones(tmp_path)
 def test_a_program_with_sparse_gradients_is_not_changed_itself(tmp_path):
     program = torch.export.export(Words(), (torch.randint(0, 10, (4, 5)),))
     before = program.graph_module.code
-    with pytest.warns(UserWarning, match="captured with dense ones"):
+    with pytest.warns(UserWarning, match="captures it with dense ones"):
         ravnest.capture(program, path=tmp_path / "m.pt2")
     assert program.graph_module.code == before
 
