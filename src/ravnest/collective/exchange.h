@@ -67,7 +67,9 @@ class Exchange {
   Result<std::optional<wire::RingChunk>> on_chunk(wire::RingChunk chunk);
 
   // All that the member has to hold is there, and all that it had to pass on was returned.
-  bool complete() const { return begun_ == own_.size() && ring_.complete(); }
+  bool complete() const { return all_begun() && ring_.complete(); }
+  // All that begins here has begun.
+  bool all_begun() const { return begun_ == own_.size(); }
   // How many of the chunks that began here are still on their way, by the share of all that has come. 0 where nothing
   // is to come.
   std::size_t under_way() const;

@@ -2,25 +2,30 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 namespace ravnest::collective {
 namespace {
 
+using transport::Channel;
+using transport::PeerChange;
+
 // Of unused memory: about what a network holds before it is acknowledged.
 constexpr std::uint64_t kPoolBytes = 64 << 20;
-constexpr double kCacheBytes = 1 << 20;
-constexpr double kNetworkBytesPerSecond = 1.25e9;
 
 }  // namespace
 
 Group::Group(transport::Endpoint& endpoint, std::vector<std::string> members, std::size_t self, GroupOptions options)
-    : members_(static_cast<std::uint32_t>(members.size())),
+    : endpoint_(endpoint),
       self_(static_cast<std::uint32_t>(self)),
       options_(options),
-      neighbours_(endpoint, members, self),
+      members_(endpoint, members, self),
+      outbox_(endpoint, Channel::kAveraging),
       pool_(kPoolBytes) {
   if (self >= members.size() || members[self] != endpoint.name()) {
     broken_ = invalid(endpoint.name(), " is not member ", self, " of ", join(members));
+  } else if (members.size() > 1) {
+    catch_up();
   }
 }
 
@@ -49,83 +54,97 @@ Status Group::broadcast(std::span<double> values, std::size_t root, TimePoint de
   return run(Operation::kBroadcast, values, deadline, 1, root);
 }
 
-Range Group::own_segment(std::size_t elements) const { return segment_range(elements, members_, self_); }
+Range Group::own_segment(std::size_t elements) const {
+  return segment_range(elements, static_cast<std::uint32_t>(members_.count()), self_);
+}
 
 template <class T>
 Status Group::run(Operation operation, std::span<T> values, TimePoint deadline, double scale, std::size_t root) {
   if (!broken_.ok()) return broken_;
-  if (root >= members_) return invalid("there is no member ", root, " to broadcast from");
+  if (root >= members_.count()) return invalid("there is no member ", root, " to broadcast from");
   ExchangeOptions options;
   options.ring = {.operation = operation,
-                  .members = members_,
+                  .members = static_cast<std::uint32_t>(members_.count()),
                   .self = self_,
                   .root = static_cast<std::uint32_t>(root),
                   .chunk_elements = std::max<std::size_t>(options_.chunk_bytes / sizeof(T), 1)};
   options.round = round_;
   options.strand = options_.strand;
   options.scale = scale;
-  Exchange<T> exchange(options, values, pool_, values);
-  at_hand_ = std::exchange(early_, {});
-  Status status = neighbours_.ready();
-  if (status.ok()) status = drive(exchange, deadline);
-  ignored_ += exchange.ignored();
+  RingDriver<T> driver(endpoint_, outbox_, pool_);
+  driver.add(options, values, members_.previous(), members_.next());
+  Status status = members_.ready();
+  if (status.ok()) status = drive(driver, deadline);
+  ignored_ += driver.ignored();
   broken_ = status.with_context(text(operation, " ", round_));
   ++round_;
+  at_hand_ = std::exchange(early_, {});
   return broken_;
 }
 
-// Of the member's own chunks, at a time: what a processor's cache holds, and what a fast network has on its way.
-std::size_t Group::most_under_way() const {
-  const double bytes = kCacheBytes + kNetworkBytesPerSecond * neighbours_.round_trip_s();
-  return std::max<std::size_t>(static_cast<std::size_t>(bytes) / std::max<std::size_t>(options_.chunk_bytes, 1), 2);
-}
-
 template <class T>
-Status Group::drive(Exchange<T>& exchange, TimePoint deadline) {
-  const std::size_t most = most_under_way();
-  bool begins = true;  // there may be chunks of its own to send
-  while (!exchange.complete()) {
-    // What others wait for goes first; and what has no room yet need not be made yet.
-    const bool may_begin = begins && neighbours_.has_room() && exchange.under_way() < most;
+Status Group::drive(RingDriver<T>& driver, TimePoint deadline) {
+  while (!driver.complete()) {
+    if (Status flushed = outbox_.flush(); !flushed.ok()) return flushed;
+    const bool may_begin = driver.may_begin();
     auto chunk = next_chunk(may_begin ? TimePoint() : deadline);
-    if (chunk.status().code() == Code::kDeadline && may_begin) {
-      auto own = exchange.start(1);
-      if (!own.ok()) return own.status();
-      begins = !own->empty();
-      for (wire::RingChunk& message : *own) {
-        if (Status sent = neighbours_.send(std::move(message)); !sent.ok()) return sent;
-      }
-      continue;
+    if (chunk.ok() && *chunk) {
+      Status passed_on = driver.on_chunk(members_.previous(), std::move(**chunk));
+      if (!passed_on.ok()) return passed_on.with_context(members_.previous());
+    } else if (chunk.status().code() == Code::kDeadline && may_begin) {
+      if (Status begun = driver.begin(); !begun.ok()) return begun;
+    } else if (chunk.status().code() == Code::kDeadline) {
+      return ravnest::deadline("only ", driver.received(), " of ", driver.expected(),
+                               " chunks had come when the time was over; ", members_.outlook());
+    } else if (!chunk.ok()) {
+      return chunk.status();
     }
-    if (chunk.status().code() == Code::kDeadline) {
-      return ravnest::deadline("only ", exchange.ring().received(), " of ", exchange.ring().expected(),
-                               " chunks had come when the time was over; ", neighbours_.outlook());
-    }
-    if (!chunk.ok()) return chunk.status();
-    if (!*chunk) continue;
-    auto message = exchange.on_chunk(std::move(**chunk));
-    if (!message.ok()) return message.status().with_context(neighbours_.previous());
-    if (!*message) continue;
-    if (Status sent = neighbours_.send(std::move(**message)); !sent.ok()) return sent;
+    if (outbox_.dropped() > 0) return members_.next_is_gone();
   }
-  return neighbours_.finish(deadline);
+  if (Status drained = outbox_.drain(deadline); !drained.ok()) return drained;
+  return outbox_.dropped() > 0 ? members_.next_is_gone() : Status();
 }
 
 Result<std::optional<wire::RingChunk>> Group::next_chunk(TimePoint deadline) {
-  if (!at_hand_.empty()) {
-    std::optional<wire::RingChunk> chunk = std::move(at_hand_.front());
-    at_hand_.pop_front();
-    return chunk;
-  }
   for (;;) {
-    auto chunk = neighbours_.receive(deadline);
-    if (!chunk.ok() || !*chunk) return chunk;
-    const bool ours = (*chunk)->strand == options_.strand;
-    if (ours && (*chunk)->round == round_) return chunk;
-    if (ours && (*chunk)->round == round_ + 1) {
-      early_.push_back(std::move(**chunk));
+    if (!at_hand_.empty()) {
+      std::optional<wire::RingChunk> chunk = std::move(at_hand_.front());
+      at_hand_.pop_front();
+      return chunk;
+    }
+    auto event = endpoint_.receive(deadline, Channel::kAveraging);
+    if (event.status().code() == Code::kUnavailable) return std::optional<wire::RingChunk>();  // there may be room
+    if (!event.ok()) return event.status();
+    if (const auto* change = std::get_if<PeerChange>(&event->what)) {
+      if (Status noted = members_.note(event->peer, *change); !noted.ok()) return noted;
     } else {
-      ++ignored_;
+      sort(event->peer, std::get<wire::Message>(event->what));
+    }
+  }
+}
+
+void Group::sort(const std::string& from, wire::Message& message) {
+  auto* chunk = std::get_if<wire::RingChunk>(&message);
+  const bool ours = chunk != nullptr && from == members_.previous() && chunk->strand == options_.strand;
+  if (ours && chunk->round == round_) {
+    at_hand_.push_back(std::move(*chunk));
+  } else if (ours && chunk->round == round_ + 1) {
+    early_.push_back(std::move(*chunk));
+  } else {
+    ++ignored_;
+  }
+}
+
+void Group::catch_up() {
+  for (;;) {
+    auto event = endpoint_.receive(TimePoint(), Channel::kAveraging);
+    if (event.status().code() == Code::kUnavailable) continue;  // an interruption, meant for someone earlier
+    if (!event.ok()) return;
+    if (const auto* change = std::get_if<PeerChange>(&event->what)) {
+      members_.catch_up(event->peer, *change);
+    } else {
+      sort(event->peer, std::get<wire::Message>(event->what));
+      if (!at_hand_.empty()) return;  // the first call has begun elsewhere
     }
   }
 }

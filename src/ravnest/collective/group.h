@@ -19,9 +19,11 @@
 #include "ravnest/base/clock.h"
 #include "ravnest/base/status.h"
 #include "ravnest/collective/exchange.h"
-#include "ravnest/collective/neighbours.h"
+#include "ravnest/collective/members.h"
+#include "ravnest/collective/ring_driver.h"
 #include "ravnest/transport/buffers.h"
 #include "ravnest/transport/endpoint.h"
+#include "ravnest/transport/outbox.h"
 
 namespace ravnest::collective {
 
@@ -59,27 +61,30 @@ class Group {
   // This member's segment of that many values.
   Range own_segment(std::size_t elements) const;
   // What came and was late, doubled or nothing of this group's.
-  std::uint64_t ignored() const { return ignored_ + neighbours_.ignored(); }
+  std::uint64_t ignored() const { return ignored_; }
 
  private:
   template <class T>
   Status run(Operation operation, std::span<T> values, TimePoint deadline, double scale, std::size_t root = 0);
-  std::size_t most_under_way() const;
   template <class T>
-  Status drive(Exchange<T>& exchange, TimePoint deadline);
+  Status drive(RingDriver<T>& driver, TimePoint deadline);
   // The next chunk of the current call, or none where there may be room again.
   Result<std::optional<wire::RingChunk>> next_chunk(TimePoint deadline);
+  // Takes what became of members before the group was made.
+  void catch_up();
+  void sort(const std::string& from, wire::Message& message);
 
-  const std::uint32_t members_;
+  transport::Endpoint& endpoint_;
   const std::uint32_t self_;
   const GroupOptions options_;
-  Neighbours neighbours_;
+  Members members_;
+  transport::Outbox outbox_;
   transport::BufferPool pool_;
   Status broken_;            // why no further call can succeed
   std::uint64_t round_ = 0;  // the current call
   // Of the next call: a member that has done its part may be one ahead, not more.
   std::deque<wire::RingChunk> early_;
-  std::deque<wire::RingChunk> at_hand_;  // of the current call: those that came early
+  std::deque<wire::RingChunk> at_hand_;  // of the current call
   std::uint64_t ignored_ = 0;
 };
 

@@ -12,7 +12,6 @@ namespace {
 using collective::Council;
 using transport::Channel;
 using transport::PeerState;
-using transport::Priority;
 using wire::AveragingKind;
 
 // Between two looks at the clock.
@@ -164,11 +163,15 @@ void Averager::run() {
     run_requests();
     if (Status flushed = outbox_.flush(); !flushed.ok()) fail(flushed);
     publish();
-    auto event = endpoint_.receive(clock_.now() + kLongestWait, Channel::kAveraging);
+    // What has come goes first; where nothing has, there is time to begin more.
+    const bool may_begin = exchange_ && exchange_->may_begin();
+    auto event = endpoint_.receive(may_begin ? TimePoint() : clock_.now() + kLongestWait, Channel::kAveraging);
     if (event.ok()) {
       handle(std::move(*event));
     } else if (event.status().code() == Code::kCancelled) {
       return;
+    } else if (may_begin && event.status().code() == Code::kDeadline) {
+      begin_more();
     }
     lose_patience();
     look_for_the_unseen();
@@ -255,7 +258,7 @@ void Averager::carry_out(Actions actions) {
 
 void Averager::carry_out(Council::Send& send) {
   const std::string& to = options_.roots[static_cast<std::size_t>(send.to)];
-  if (Status sent = outbox_.send(to, std::move(send.message), Priority::kUrgent); !sent.ok()) fail(sent);
+  if (Status sent = outbox_.send(to, std::move(send.message)); !sent.ok()) fail(sent);
 }
 
 void Averager::carry_out(Council::Begin& begun) {
@@ -296,7 +299,7 @@ void Averager::carry_out(Council::Out&) {
 
 void Averager::tell_stages(const wire::Averaging& message) {
   for (std::size_t stage = 1; stage < options_.nodes.size(); ++stage) {
-    if (Status sent = outbox_.send(options_.nodes[stage], message, Priority::kUrgent); !sent.ok()) fail(sent);
+    if (Status sent = outbox_.send(options_.nodes[stage], message); !sent.ok()) fail(sent);
   }
 }
 

@@ -47,7 +47,7 @@ struct AveragerStatistics {
   std::uint64_t attempts = 0;
   std::uint64_t ignored = 0;           // chunks
   std::uint64_t messages_ignored = 0;  // of other roots
-  std::uint64_t bytes = 0;             // of chunks sent
+  std::uint64_t bytes = 0;             // of chunks sent, in attempts that are over
   double exchanging_s = 0;             // of the attempts that held, from the beginning to the commit
 };
 
@@ -95,10 +95,11 @@ class Averager final : public Averaging {
   void begin(collective::Attempt attempt);
   void exchange();
   std::vector<ExchangePart> parts_to_exchange();
-  void send(Result<StageExchange::Letters> letters);
+  void begin_more();
   void completed(int stage, std::uint64_t attempt);
   void miss_the_gone();
   void commit(bool last);
+  void drop_exchange();
   StageValues conclude();
   void lose_patience();
   void look_for_the_unseen();

@@ -8,7 +8,6 @@
 namespace ravnest::pipeline {
 namespace {
 
-using transport::Priority;
 using wire::AveragingKind;
 
 // What a strand's vectors are called on the wire: its number and one of these.
@@ -23,7 +22,7 @@ std::uint32_t number_of(const StrandPlace& strand, Vector vector) {
 
 void Averager::begin(collective::Attempt attempt) {
   attempt_ = std::move(attempt);
-  exchange_.reset();
+  drop_exchange();
   began_ = clock_.now();
   {
     const std::lock_guard lock(mutex_);
@@ -35,8 +34,8 @@ void Averager::begin(collective::Attempt attempt) {
 // When both are there: what the stage gives, and who takes part.
 void Averager::exchange() {
   if (!given_ || !attempt_) return;
-  exchange_.emplace(*attempt_, options_.cluster, options_.strands, parts_to_exchange(), pool_);
-  send(exchange_->start());
+  exchange_.emplace(*attempt_, options_.cluster, options_.strands, parts_to_exchange(),
+                    collective::RingDriver<float>(endpoint_, outbox_, pool_));
   if (exchange_->complete()) return completed(options_.stage, attempt_->attempt);
   auto early = std::exchange(early_, {});
   for (auto& [from, chunk] : early) handle(from, std::move(chunk));
@@ -68,15 +67,9 @@ std::vector<ExchangePart> Averager::parts_to_exchange() {
   return parts;
 }
 
-void Averager::send(Result<StageExchange::Letters> letters) {
-  if (!letters.ok()) return fail(letters.status());
-  std::uint64_t bytes = 0;
-  for (StageExchange::Letter& letter : *letters) {
-    bytes += letter.chunk.tensor.data.size();
-    if (Status sent = outbox_.send(letter.to, std::move(letter.chunk), Priority::kBulk); !sent.ok()) fail(sent);
-  }
-  const std::lock_guard lock(mutex_);
-  statistics_.bytes += bytes;
+void Averager::begin_more() {
+  if (Status begun = exchange_->begin(); !begun.ok()) fail(begun);
+  if (exchange_->complete()) completed(options_.stage, attempt_->attempt);
 }
 
 void Averager::handle(const std::string& peer, wire::RingChunk chunk) {
@@ -91,7 +84,7 @@ void Averager::handle(const std::string& peer, wire::RingChunk chunk) {
     return;
   }
   quiet_since_ = clock_.now();
-  send(exchange_->on_chunk(peer, std::move(chunk)));
+  if (Status taken = exchange_->on_chunk(peer, std::move(chunk)); !taken.ok()) return fail(taken);
   if (exchange_->complete()) completed(options_.stage, attempt_->attempt);
 }
 
@@ -99,7 +92,7 @@ void Averager::handle(const std::string& peer, wire::RingChunk chunk) {
 void Averager::completed(int stage, std::uint64_t attempt) {
   if (!council_) {
     const wire::Averaging told{.kind = AveragingKind::kComplete, .round = attempt_->round, .attempt = attempt};
-    if (Status sent = outbox_.send(options_.nodes.front(), told, Priority::kUrgent); !sent.ok()) fail(sent);
+    if (Status sent = outbox_.send(options_.nodes.front(), told); !sent.ok()) fail(sent);
     return;
   }
   complete_.insert(stage);
@@ -117,20 +110,19 @@ void Averager::miss_the_gone() {
                              .round = attempt_->round,
                              .attempt = attempt_->attempt,
                              .missing = {static_cast<std::uint32_t>(cluster)}};
-  if (Status sent = outbox_.send(options_.nodes.front(), told, Priority::kUrgent); !sent.ok()) fail(sent);
+  if (Status sent = outbox_.send(options_.nodes.front(), told); !sent.ok()) fail(sent);
 }
 
 void Averager::commit(bool last) {
   if (!attempt_ || !exchange_ || !exchange_->complete())
     return fail(internal("a round is said to hold whose result is not here"));
-  const std::uint64_t ignored = exchange_->ignored();
   StageValues mean = conclude();
   RoundResult result{std::move(*given_), std::move(mean)};
   std::erase_if(early_, [&](const auto& early) { return early.second.attempt <= attempt_->attempt; });
   last_attempt_ = attempt_->attempt;
   owes_ = false;
   given_.reset();
-  exchange_.reset();
+  drop_exchange();
   attempt_.reset();
   {
     const std::lock_guard lock(mutex_);
@@ -138,10 +130,19 @@ void Averager::commit(bool last) {
     ++held_;
     over_ = over_ || last;
     ++statistics_.rounds;
-    statistics_.ignored += ignored;
     statistics_.exchanging_s += seconds_between(began_, clock_.now());
   }
   endpoint_.interrupt();
+}
+
+void Averager::drop_exchange() {
+  if (!exchange_) return;
+  {
+    const std::lock_guard lock(mutex_);
+    statistics_.bytes += exchange_->bytes_sent();
+    statistics_.ignored += exchange_->ignored();
+  }
+  exchange_.reset();
 }
 
 // What this stage's weights become.

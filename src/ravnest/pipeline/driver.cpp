@@ -22,7 +22,7 @@ Driver::Driver(DriverOptions options, transport::Endpoint& endpoint, Worker& wor
       stage_(options_.stage),
       ending_(options_.stage.index, options_.stage.count),
       call_(options_.stage.index, options_.stage.count),
-      outbox_(endpoint, options_.nodes, options_.stage.index) {
+      outbox_(endpoint, transport::Channel::kTraining) {
   for (std::size_t i = 0; i < options_.nodes.size(); ++i) stage_of_[options_.nodes[i]] = static_cast<int>(i);
 }
 
@@ -51,7 +51,7 @@ Result<std::string> Driver::run_call(std::string word, bool trains) {
   passes_before_ = stage_.passes_begun();
   if (!stage_.is_root()) {
     wire::Control ready{std::string(Call::kReady), std::move(word)};
-    if (Status sent = outbox_.send(0, std::move(ready)); !sent.ok()) fail_here(sent);
+    if (Status sent = send(0, std::move(ready)); !sent.ok()) fail_here(sent);
   }
   for (;;) {
     receive_all();  // first: it takes interruptions too, and what those are about is looked at after it
@@ -190,7 +190,7 @@ Status Driver::handle(int from, Message message) {
     return handle_control(from, *control);
   } else if (const auto* failed = std::get_if<wire::Failed>(&message)) {
     if (failed->stage >= static_cast<std::uint32_t>(options_.stage.count)) return invalid("it tells of no stage");
-    if (const auto tell = ending_.on_failed(from, *failed)) return outbox_.send_to_others(*tell);
+    if (const auto tell = ending_.on_failed(from, *failed)) return send_to_others(*tell);
   }
   return {};
 }
@@ -200,6 +200,18 @@ Status Driver::handle_control(int from, const wire::Control& control) {
   if (control.kind == Call::kAccount) return call_.on_account(from, control.body);
   if (control.kind == Call::kClosed && from == 0) return call_.on_closed(control.body);
   return invalid("it says \"", control.kind, "\"");
+}
+
+Status Driver::send(int stage, wire::Message message) {
+  return outbox_.send(options_.nodes[static_cast<std::size_t>(stage)], std::move(message));
+}
+
+Status Driver::send_to_others(const wire::Message& message) {
+  for (int stage = 0; stage < options_.stage.count; ++stage) {
+    if (stage == options_.stage.index) continue;
+    if (Status sent = send(stage, message); !sent.ok()) return sent;
+  }
+  return {};
 }
 
 void Driver::take_report(wire::Report report) {
@@ -227,7 +239,7 @@ bool Driver::perform(const Work& work) {
   for (Outgoing& each : *outgoing) {
     if (each.stage == options_.stage.index) {  // a cluster of one stage reports to itself
       take_report(std::get<wire::Report>(std::move(each.message)));
-    } else if (Status sent = outbox_.send(each.stage, std::move(each.message)); !sent.ok()) {
+    } else if (Status sent = send(each.stage, std::move(each.message)); !sent.ok()) {
       fail_here(sent);
       return false;
     }

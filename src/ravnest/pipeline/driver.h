@@ -26,10 +26,10 @@
 #include "ravnest/pipeline/call.h"
 #include "ravnest/pipeline/ending.h"
 #include "ravnest/pipeline/inbox.h"
-#include "ravnest/pipeline/outbox.h"
 #include "ravnest/pipeline/stage.h"
 #include "ravnest/pipeline/worker.h"
 #include "ravnest/transport/endpoint.h"
+#include "ravnest/transport/outbox.h"
 
 namespace ravnest::pipeline {
 
@@ -115,6 +115,8 @@ class Driver {
   std::uint32_t own_index() const { return static_cast<std::uint32_t>(options_.stage.index); }
   Status handle_control(int from, const wire::Control& control);
   void take_report(wire::Report report);
+  Status send(int stage, wire::Message message);
+  Status send_to_others(const wire::Message& message);
   void fail(wire::Failed reason);
   void fail_here(const Status& status);
   Status advance_call();
@@ -140,7 +142,7 @@ class Driver {
   Ending ending_;
   Call call_;
   Inbox inbox_;
-  Outbox outbox_;
+  transport::Outbox outbox_;                                  // what it keeps is bounded by the passes in flight
   std::map<std::string, int> stage_of_;                       // by the node's name
   std::deque<std::vector<wire::EdgeTensor>> offered_inputs_;  // of the passes that the stage has not begun
   std::set<int> seen_;                                        // stages that were reached at some time

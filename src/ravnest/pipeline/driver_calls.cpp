@@ -43,7 +43,7 @@ Status Driver::lead_call() {
     if (requests_.empty() && !std::exchange(rounds_finished_, true)) changed_.notify_all();
   }
   if (task_ && !call_.accounted() && computed && rounds_are_over()) {
-    if (Status told = outbox_.send_to_others(wire::Over{stage_.passes_begun(), *task_}); !told.ok()) return told;
+    if (Status told = send_to_others(wire::Over{stage_.passes_begun(), *task_}); !told.ok()) return told;
     if (Status done = account_for(*task_); !done.ok()) return done;
   }
   if (!call_.all_accounted()) return {};
@@ -54,7 +54,7 @@ Status Driver::lead_call() {
     closing = std::move(*said);
   }
   call_.close(closing);
-  return outbox_.send_to_others(wire::Control{std::string(Call::kClosed), std::move(closing)});
+  return send_to_others(wire::Control{std::string(Call::kClosed), std::move(closing)});
 }
 
 // Whether the other clusters let this call end. Until then they may want averaging passes of it.
@@ -74,7 +74,7 @@ Status Driver::account_for(const std::string& task) {
   }
   call_.give_account(account);
   if (stage_.is_root()) return {};
-  return outbox_.send(0, wire::Control{std::string(Call::kAccount), std::move(account)});
+  return send(0, wire::Control{std::string(Call::kAccount), std::move(account)});
 }
 
 // The run fails, but its passes are done, and this stage knows: what they came to is not lost with the others.
@@ -120,7 +120,7 @@ void Driver::judge_leavers() {
 // -- failure
 
 void Driver::fail(wire::Failed reason) {
-  if (const auto tell = ending_.fail(std::move(reason))) (void)outbox_.send_to_others(*tell);
+  if (const auto tell = ending_.fail(std::move(reason))) (void)send_to_others(*tell);
 }
 
 void Driver::fail_here(const Status& status) {

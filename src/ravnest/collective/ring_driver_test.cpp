@@ -1,0 +1,140 @@
+#include "ravnest/collective/ring_driver.h"
+
+#include <gtest/gtest.h>
+
+#include "ravnest/collective/group_testing.h"
+#include "ravnest/collective/testing.h"
+
+namespace ravnest::collective {
+namespace {
+
+using transport::Channel;
+using transport::patiently;
+
+constexpr std::size_t kFewElements = 1024;  // of a chunk
+
+// One member's driver over an endpoint, driven as its header says.
+struct Member {
+  Member(transport::Endpoint& own, const std::vector<std::string>& names, std::size_t index)
+      : endpoint(own),
+        outbox(own, Channel::kAveraging),
+        previous(names[(index + names.size() - 1) % names.size()]),
+        next(names[(index + 1) % names.size()]),
+        count(static_cast<std::uint32_t>(names.size())),
+        self(static_cast<std::uint32_t>(index)) {}
+
+  void add(std::uint32_t strand, std::vector<float>& values, std::size_t chunk_elements = kFewElements) {
+    ExchangeOptions options;
+    options.ring = {.members = count, .self = self, .chunk_elements = chunk_elements};
+    options.strand = strand;
+    driver.add(options, values, previous, next);
+  }
+
+  Status run() {
+    while (!driver.complete()) {
+      if (Status flushed = outbox.flush(); !flushed.ok()) return flushed;
+      const bool may_begin = driver.may_begin();
+      auto event = endpoint.receive(may_begin ? TimePoint() : patiently(), Channel::kAveraging);
+      if (event.ok()) {
+        if (auto* message = std::get_if<wire::Message>(&event->what)) {
+          Status taken = driver.on_chunk(event->peer, std::get<wire::RingChunk>(std::move(*message)));
+          if (!taken.ok()) return taken;
+        }
+      } else if (event.status().code() == Code::kDeadline && may_begin) {
+        if (Status begun = driver.begin(); !begun.ok()) return begun;
+      } else if (event.status().code() != Code::kUnavailable) {
+        return event.status();
+      }
+    }
+    return outbox.drain(patiently());
+  }
+
+  transport::Endpoint& endpoint;
+  transport::Outbox outbox;
+  transport::BufferPool pool{1 << 20};
+  const std::string previous;
+  const std::string next;
+  const std::uint32_t count;
+  const std::uint32_t self;
+  RingDriver<float> driver{endpoint, outbox, pool};
+};
+
+std::size_t begin_all(Member& member) {
+  std::size_t begun = 0;
+  for (; member.driver.may_begin(); ++begun) EXPECT_TRUE(member.driver.begin().ok());
+  return begun;
+}
+
+TEST(RingDriver, AMemberThatGetsNothingBeginsNoMoreThanACacheHolds) {
+  InprocNodes nodes(2);
+  const auto endpoint = nodes.open(0, {});
+  Member member(*endpoint, nodes.names, 0);
+  std::vector<float> values(100 * kChunkBytes / sizeof(float));
+  member.add(0, values, kChunkBytes / sizeof(float));
+  const std::size_t begun = begin_all(member);
+  EXPECT_GE(begun, 2U);
+  EXPECT_LE(begun * kChunkBytes, std::size_t{1} << 20);
+  EXPECT_EQ(member.driver.bytes_sent(), begun * kChunkBytes);
+}
+
+TEST(RingDriver, OperationsShareWhatIsUnderWayButEachHasAFewChunks) {
+  InprocNodes nodes(2);
+  const auto endpoint = nodes.open(0, {});
+  Member member(*endpoint, nodes.names, 0);
+  std::vector<std::vector<float>> values(30, std::vector<float>(20 * kChunkBytes / sizeof(float)));
+  for (std::uint32_t strand = 0; strand < values.size(); ++strand)
+    member.add(strand, values[strand], kChunkBytes / sizeof(float));
+  EXPECT_EQ(begin_all(member), 2 * values.size());
+}
+
+TEST(RingDriver, WhatHasNoRoomIsNotBegun) {
+  InprocNodes nodes(2);
+  const auto endpoint = nodes.open(0, {.queue_bytes = 1});
+  Member member(*endpoint, nodes.names, 0);
+  std::vector<float> values(100 * kFewElements);
+  member.add(0, values);
+  EXPECT_EQ(begin_all(member), 2U);  // one is sent, and one kept
+}
+
+// Each is busy with another operation first: with one bound for all of them, and nothing of their own, they would wait
+// for each other.
+TEST(RingDriver, MembersThatBeginWithDifferentOperationsDoNotWaitForEachOther) {
+  constexpr std::size_t kMembers = 3;
+  constexpr std::uint32_t kStrands = 6;
+  InprocNodes nodes(kMembers);
+  const auto endpoints = nodes.open_all();
+  std::vector<std::vector<std::vector<float>>> given;
+  for (std::uint32_t strand = 0; strand < kStrands; ++strand)
+    given.push_back(whole_numbers<float>(kMembers, 700'000 + strand, strand));
+  at_once(kMembers, [&](std::size_t i) {
+    Member member(*endpoints[i], nodes.names, i);
+    std::vector<std::vector<float>> values(kStrands);
+    for (std::uint32_t s = 0; s < kStrands; ++s) {
+      const auto strand = static_cast<std::uint32_t>((s + 2 * i) % kStrands);
+      values[strand] = given[strand][i];
+      member.add(strand, values[strand], kChunkBytes / sizeof(float));
+    }
+    const Status done = member.run();
+    ASSERT_TRUE(done.ok()) << done;
+    for (std::uint32_t strand = 0; strand < kStrands; ++strand) ASSERT_EQ(values[strand], sum_of(given[strand]));
+    EXPECT_EQ(member.driver.ignored(), 0U);
+  });
+}
+
+TEST(RingDriver, WhatIsNotFromTheMemberBeforeIsIgnoredAndCounted) {
+  InprocNodes nodes(3);
+  const auto endpoint = nodes.open(0, {});
+  Member member(*endpoint, nodes.names, 0);
+  std::vector<float> values(6);
+  member.add(4, values);
+  wire::RingChunk chunk;
+  chunk.strand = 4;
+  EXPECT_TRUE(member.driver.on_chunk("b", chunk).ok());  // the next one
+  chunk.strand = 5;
+  EXPECT_TRUE(member.driver.on_chunk("c", chunk).ok());
+  EXPECT_EQ(member.driver.ignored(), 2U);
+  EXPECT_EQ(member.driver.received(), 0U);
+}
+
+}  // namespace
+}  // namespace ravnest::collective
