@@ -74,7 +74,7 @@ def main(batch: int, steps: int, repeats: int) -> None:
     model = model.cuda().train()
     inputs = torch.rand(batch, 3, 224, 224, dtype=torch.bfloat16, device="cuda")
     targets = torch.randint(0, 10, (batch,), device="cuda")
-    own = [parameter for parameter in graph.parameters().values() if parameter.requires_grad]
+    own = [parameter for parameter in graph.parameters() if parameter.requires_grad]
     rates = {"stages": [], "whole": [], "eager": []}
     for _ in range(repeats):
         rates["stages"].append(steps * batch / in_stages(stages, inputs, targets, steps))

@@ -65,7 +65,7 @@ def train_by_engine(train_data, val_data, epochs, seed) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = ravnest.capture(model, (torch.rand(BATCH, 1, 8, 8),), path=f"{folder}/digits.pt2")
         graph = ravnest.load(path)
-    parameters = list(graph.parameters().values())
+    parameters = list(graph.parameters())
     return train("ravnest", graph, lambda x: graph(x, train=False), parameters, train_data, val_data, epochs, seed)
 
 

@@ -80,16 +80,18 @@ def module_pass(
 
 def graph_pass(graph: Graph, args: tuple, kwargs: dict, train: bool, input_grads: bool, watch: bool = False) -> Pass:
     """The same pass by the executor. The graph's buffers are as before afterwards."""
-    kept = _copies(graph.buffers())
+    parameters = dict(graph.named_parameters(remove_duplicate=False))
+    buffers = dict(graph.named_buffers(remove_duplicate=False))
+    kept = _copies(buffers)
     try:
         call = lambda *a, **k: graph(*a, train=train, **k)  # noqa: E731
         call, seen = watched(call) if watch else (call, None)
-        result = _pass(call, graph.parameters(), args, kwargs, train, input_grads)
+        result = _pass(call, parameters, args, kwargs, train, input_grads)
         result.seen = seen
-        result.buffers = _copies(graph.buffers())
+        result.buffers = _copies(buffers)
     finally:
         with torch.no_grad():
-            for name, buffer in graph.buffers().items():
+            for name, buffer in buffers.items():
                 buffer.copy_(kept[name])
     return result
 

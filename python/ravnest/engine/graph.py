@@ -1,11 +1,12 @@
 """A captured model: loaded from its archive, called like the model, cut into stages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 
 from .._core import load as _load
 from ..seed import current_seed
+from .named_tensors import NamedTensors
 from .signature import Call
 
 
@@ -18,7 +19,7 @@ def load(path: str) -> "Graph":
     return Stage(core) if getattr(core, "stage", -1) >= 0 else Graph(core)
 
 
-class Graph:
+class Graph(NamedTensors):
     """A model as the C++ executor runs it: one set of weights, a training graph and an eval graph.
 
     Calling it is calling the model: the same arguments, the same structure of results, autograd recorded when gradient
@@ -62,17 +63,8 @@ class Graph:
             raise ValueError(f'random must be "keyed" or "plain", not {source!r}')
         self._plain = source == "plain"
 
-    def parameters(self) -> dict[str, torch.Tensor]:
-        """Name -> parameter, by the model's own names. The names of a tied weight give one and the same tensor."""
-        return self._parameters
-
-    def buffers(self) -> dict[str, torch.Tensor]:
-        """Name -> buffer, those that the model's state_dict leaves out included."""
-        return self._buffers
-
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers by name, detached, sharing memory with the graph's own."""
-        return {name: tensor.detach() for name, tensor in (self._parameters | self._buffers).items()}
+    def _tensors(self) -> tuple[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]]:
+        return self._parameters, self._buffers
 
     def tied(self) -> dict[str, list[int]]:
         """Weights that more than one stage uses -> those stages; their gradients must be added up."""

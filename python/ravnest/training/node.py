@@ -2,28 +2,32 @@
 
 import os
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
 from .. import _core
 from ..capture.autocast import refuse_autocast_around
+from ..engine.named_tensors import NamedTensors
 from ..engine.signature import Call
 from ..errors import Error
 from ..keywords import refuse_unknown
 from ..seed import current_seed
 from ..settings import check_training_numbers, compression_name, outer_settings, whole_number
-from .batch_counts import BatchCounts
+from .configure import configure
 from .criterion import Faults, Judge, farewell_of
 from .custom_stage import captured_stage
 from .endings import end_in_words
 from .environment import name_from_outside, share_cores
 from .labels import Labels
 from .optimizers import StageOptimizer
+from .run import Run
 from .schedulers import StageScheduler
 from .sharding import Share, share_of
 
 
-class Node:
+class Node(NamedTensors):
     """A node of the plan in `node_data/`, from the moment it is made a member of its cluster.
 
     The same script runs on every node; only `name` ("node_0", "node_17") differs. Without it the environment variable
@@ -98,21 +102,17 @@ class Node:
         self.clip_value, self.clip_norm = clip_value, clip_norm
         self.seed = current_seed() if seed is None else seed
         self.n_forwards = 0
-        self.epoch = 0
-        self.label_digest = None  # of the batch that is fed next; 0: it has none; None: not known
-        self._progress = progress
+        self.label_digest: int | None = None  # of the batch that is fed next; 0: it has none; None: not known
+        self.progress = progress
         self._scheduler = StageScheduler(lr_scheduler, lr_scheduler_params, lr_step_on_epoch_change)
-        self._batch_size = None
-        self._shard = None  # whether training data are cut, once a Trainer has said so
-        self._stop_at_nan = False
-        self._epochs_fed = BatchCounts("the training loop", "epoch")
-        self._index = self._sweeps = self._sweep_index = 0
-        self._sweep = None  # whether the present one is a validation
-        self._call = None
-        self._equipped = self._served = False
-        self._run = uuid.uuid4().hex[:12]
-        self._core = None
+        self.batch_size: int | None = None  # of labels that come without batches; None: as planned
+        self._shard: bool | None = None  # whether training data are cut, once a Trainer has said so
+        self._call: str | None = None
+        self._configured = self._served = False
+        self._run_id = uuid.uuid4().hex[:12]
+        self._core: _core.Node | None = None
         self._faults = Faults()
+        self.stop_at_nan = False
         end_in_words(self.name)
         place = (os.fspath(node_data), self.name)
         joins = False
@@ -126,7 +126,7 @@ class Node:
                 self._core = _core.Node(
                     self.name, place[0], os.fspath(trained), str(self.device), insecure, _core.__version__, own_stage
                 )
-            self._make(optimizer, dict(optimizer_params or {}))
+            self._make(self._core, optimizer, dict(optimizer_params or {}))
         except BaseException as error:
             if self._core is not None:
                 self._core.stop(*farewell_of(error))
@@ -135,21 +135,38 @@ class Node:
                 _core.withdraw(*place, insecure, *farewell_of(error))
             raise
 
-    def _make(self, optimizer, options):
-        self.node_type, self.stage, self.stages = self._core.role, self._core.stage, self._core.stages
+    def _make(self, core: _core.Node, optimizer, options: dict) -> None:
+        self.node_type, self.stage, self.stages = core.role, core.stage, core.stages
         self.is_root, self.is_leaf = self.stage == 0, self.stage == self.stages - 1
-        self.cluster_id, self._clusters = self._core.cluster, self._core.clusters
-        self._calls = {train: Call(self._core, train) for train in (True, False)}
-        self._optimizer = StageOptimizer(self._core, optimizer, options)
+        self.cluster_id, self.clusters = core.cluster, core.clusters
+        self._calls = {train: Call(core, train) for train in (True, False)}
+        self.run = Run(lambda: self._member, self._calls)
+        self._optimizer = StageOptimizer(core, optimizer, options)
 
     # -- facts
 
     @property
+    def _member(self) -> _core.Node:
+        if self._core is None:
+            raise Error(f"{self.name} has left its cluster")
+        return self._core
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch to train on, from 0."""
+        return self.run.epoch
+
+    @property
+    def signature(self) -> Call:
+        """How the model is called: the names and the number of its inputs."""
+        return self._calls[True]
+
+    @property
     def optimizer(self):
         """The stage's optimizer, with its state; None for a stage without parameters."""
-        self._optimizer.make(self._core)
-        if self._call is None and self._equipped:
-            self._optimizer.take_state(self._core)
+        self._optimizer.make(self._member)
+        if self._call is None and self._configured:
+            self._optimizer.take_state(self._member)
         return self._optimizer.own
 
     @property
@@ -158,18 +175,30 @@ class Node:
         return self._scheduler.own
 
     @property
+    def shard(self) -> bool | None:
+        """Whether training data are cut between the clusters; None until a Trainer has said so."""
+        return self._shard
+
+    @shard.setter
+    def shard(self, shard: bool) -> None:
+        if self._configured and shard != bool(self._shard):
+            raise ValueError(
+                f"{self.name} has begun with shard={bool(self._shard)}, and its leaf keeps to that: "
+                "give all Trainers of a node the same shard="
+            )
+        self._shard = shard
+
+    @property
     def share(self) -> Share:
         """What this node's cluster trains on: all, or its part where Trainer(shard=True) asks for it."""
-        return Share(self.cluster_id, self._clusters) if self._shard else Share()
+        return Share(self.cluster_id, self.clusters) if self._shard else Share()
 
-    def parameters(self) -> dict[str, torch.Tensor]:
-        """Name -> parameter of this stage, by the model's own names."""
-        return self._core.parameters()
+    def schedule_rates(self, lr_scheduler, lr_scheduler_params: Mapping | None) -> None:
+        """Take another scheduler than the one that the node was made with; before the first call."""
+        self._scheduler = self._scheduler.replaced_by(lr_scheduler, lr_scheduler_params)
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers of this stage, detached."""
-        tensors = self._core.parameters() | self._core.buffers()
-        return {name: tensor.detach() for name, tensor in tensors.items()}
+    def _tensors(self) -> tuple[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]]:
+        return self._member.parameters(), self._member.buffers()
 
     # -- passes, on the root; on all others these do nothing: they serve
 
@@ -178,7 +207,21 @@ class Node:
 
         Returns as soon as there is room for the next one; `wait_for_backwards` waits for all.
         """
-        self._feed_training(tensors, kwargs)
+        self.train_on(tensors, kwargs)
+
+    def train_on(self, tensors: Any, kwargs: Mapping[str, Any]) -> None:
+        """The same, with the keywords in a dict: their names may be any."""
+        if not self.is_root:
+            return
+        self._direct_call()
+        self.run.end_sweep()
+        digest, self.label_digest = self.label_digest, None
+        if digest is None and self.share.parts > 1:
+            raise Error(
+                "with shard=True a training loop takes its batches from trainer.train_loader, cut as the labels are"
+            )
+        self.run.train(tensors, kwargs, digest or 0)
+        self.n_forwards += 1
 
     def no_grad_forward_compute(self, tensors=None, output_type: str | None = None, **kwargs):
         """Run a batch through the model in eval mode.
@@ -191,33 +234,33 @@ class Node:
             return None
         self._direct_call()
         if output_type in (None, "prediction"):
-            return self._predict(tensors, kwargs)
+            return self.run.predict(tensors, kwargs)
         if output_type not in ("val_accuracy", "accuracy"):
             raise ValueError(f"output_type must be 'val_accuracy', 'accuracy' or 'prediction', not {output_type!r}")
-        self._feed_validation(tensors, kwargs, 0, output_type == "val_accuracy")
+        self.run.validate(tensors, kwargs, 0, output_type == "val_accuracy")
         return None
 
     def wait_for_backwards(self) -> None:
         """Wait until all batches are trained on everywhere: the end of an epoch."""
         if not self.is_root or self._call is None:
             return
-        if self._index == 0 and self._sweep is None:
-            self._core.warn(f"no batch was fed for epoch {self.epoch + 1}, so wait_for_backwards() waits for nothing")
-        self._end_sweep()
-        self._core.drain()
-        self._end_epoch()
+        if self.run.index == 0 and not self.run.in_sweep:
+            self.run.warn(f"no batch was fed for epoch {self.epoch + 1}, so wait_for_backwards() waits for nothing")
+        self.run.end_sweep()
+        self._member.drain()
+        self.run.end_epoch()
 
     def trigger_save_submodel(self) -> None:
         """Save the stages: on all nodes when the root calls it while it trains, otherwise this node's."""
         if self._call is None:
-            self._core.save()
+            self._member.save()
         elif self.is_root:
-            self._core.finish(True, self._run, self.epoch, True)
-            self._core.begin(self._call)
+            self._member.finish(True, self._run_id, self.epoch, True)
+            self._member.begin(self._call)
 
     def reset(self) -> None:
         """Forget how many batches there were: the next one is the first of a new epoch."""
-        self._end_epoch()
+        self.run.end_epoch()
         self.n_forwards = 0
 
     # -- its life
@@ -233,7 +276,7 @@ class Node:
             return
         try:
             if self.is_root and self._call is not None:
-                self._leave_call(save=False)
+                self.leave_call(save=False)
             elif not self.is_root and not self._served:
                 self.call("direct", lambda: None)
         finally:
@@ -245,8 +288,8 @@ class Node:
 
         To be called on all nodes of the cluster. Where there is one cluster, its own weights are the newest.
         """
-        if self._clusters > 1:
-            self.call("get_latest_weights", lambda: self._core.average())
+        if self.clusters > 1:
+            self.call("get_latest_weights", self._member.average)
 
     def __enter__(self):
         return self
@@ -270,131 +313,63 @@ class Node:
         """
         if self._call is not None:
             return body()
-        if self._core is None:
-            raise Error(f"{self.name} has left its cluster")
-        self._equip()
-        self._core.stop_at_nan(self._stop_at_nan)
+        core = self._member
+        self._configure(core)
         self._served = True
         self._call = name
         try:
-            self._core.begin(name)
+            core.begin(name)
             if not self.is_root:
-                return self._serve(name)
+                return _serve(core, name)
             result = body()
             if self._call is not None:
-                self._leave_call(save)
+                self.leave_call(save)
             return result
         except BaseException as error:
             self._faults.explain(error)
-            self._core.stop(*farewell_of(error))
+            core.stop(*farewell_of(error))
             raise
         finally:
             self._call = None
 
-    def _serve(self, name):
-        closing = self._core.serve()
-        while closing["more"]:
-            self._core.begin(name)
-            closing = self._core.serve()
-        return closing["accuracy"] if name == "evaluate" else None
-
     def _direct_call(self):
         """A root whose script has no Trainer is in one call until it stops."""
         if self._call is None:
-            self._equip()
-            self._core.stop_at_nan(self._stop_at_nan)
-            self._core.begin("direct")
+            self._configure(self._member)
+            self._member.begin("direct")
             self._call = "direct"
 
-    def _leave_call(self, save):
-        self._end_sweep()
-        self._core.finish(save, self._run, self.epoch, False)
+    def leave_call(self, save: bool = False) -> None:
+        """The root's call is over: the other nodes return from theirs, and save their stages if asked to."""
+        self.run.end_sweep()
+        self._member.finish(save, self._run_id, self.epoch, False)
         self._call = None
 
-    def _equip(self):
+    def _configure(self, core: _core.Node) -> None:
         refuse_autocast_around("the training")
-        if self._equipped:
-            return
-        self._scheduler.make(lambda: self.optimizer)
-        self._core.equip(
-            self._faults.of(self._judge()) if self.is_leaf else None,
-            self._faults.of(self._optimizer.for_core()),
-            self.schedule,
-            self.window,
-            self.seed % 2**63,
-            self.compression,
-            self.recompute,
-            self.update_frequency,
-            self.microbatches,
-            self.reduce_factor or 0,
-            self.average,
-            self.outer,
-            self.average_optim and self._clusters > 1,
-            self.clip_value or 0.0,
-            self.clip_norm or 0.0,
-            *(self._faults.of(step) for step in self._scheduler.for_core()),
-            self.loss_filename,
-            os.path.join(os.path.dirname(self.loss_filename), "val_accuracies.txt"),
-            self._progress and self.is_root,
-            {
-                "update_frequency": str(self.update_frequency),
-                "microbatches": str(self.microbatches),
-                "shard": "true" if self._shard else "false",
-            },
-        )
-        self._equipped = True
+        if not self._configured:
+            self._scheduler.make(lambda: self.optimizer)
+            after_epoch, after_update = (self._faults.of(step) for step in self._scheduler.for_core())
+            judge = self._faults.of(self._judge(core)) if self.is_leaf else None
+            configure(core, self, judge, self._faults.of(self._optimizer.for_core()), (after_epoch, after_update))
+            self._configured = True
+        core.stop_at_nan(self.stop_at_nan)
 
-    # -- what is fed
-
-    def _feed_training(self, tensors, kwargs):
-        if not self.is_root:
-            return
-        self._direct_call()
-        self._end_sweep()
-        digest, self.label_digest = self.label_digest, None
-        if digest is None and self.share.parts > 1:
-            raise Error(
-                "with shard=True a training loop takes its batches from trainer.train_loader, cut as the labels are"
-            )
-        flat = self._calls[True].flatten_batch(tensors, kwargs)
-        self._core.feed("train", flat, self.epoch, self._index, digest or 0)
-        self._index += 1
-        self.n_forwards += 1
-
-    def _feed_validation(self, tensors, kwargs, digest, validation):
-        self._sweep = validation
-        flat = self._calls[False].flatten_batch(tensors, kwargs)
-        self._core.feed("validate", flat, self._sweeps, self._sweep_index, digest)
-        self._sweep_index += 1
-
-    def _end_sweep(self):
-        if self._sweep is None:
-            return
-        self._core.end_sweep(self._sweep)
-        self._sweep = None
-        self._sweeps += 1
-        self._sweep_index = 0
-
-    def _end_epoch(self):
-        if self._index > 0:
-            if line := self._epochs_fed.ended(self.epoch + 1, self._index):
-                self._core.warn(line)
-            self.epoch += 1
-            self._index = 0
-
-    def _predict(self, tensors, kwargs):
-        self._end_sweep()
-        self._core.feed("predict", self._calls[False].flatten_batch(tensors, kwargs), 0, 0, 0)
-        self._core.drain()
-        (outputs,) = self._core.outputs()
-        return self._calls[False].unflatten(outputs)
-
-    def _judge(self):
+    def _judge(self, core: _core.Node) -> Judge:
         return Judge(
             self._calls,
             self.criterion,
             *(
-                Labels(source, self.seed, self._batch_size or self._core.batch, self.name, self._core.name_of(0))
+                Labels(source, self.seed, self.batch_size or core.batch, self.name, core.name_of(0))
                 for source in (share_of(self.labels, self.share), self.test_labels)
             ),
         )
+
+
+def _serve(core: _core.Node, name: str) -> float | None:
+    """Serve until the root's call is over; of one that evaluates, the accuracy that the root has found."""
+    closing = core.serve()
+    while closing["more"]:
+        core.begin(name)
+        closing = core.serve()
+    return closing["accuracy"] if name == "evaluate" else None

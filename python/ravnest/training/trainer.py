@@ -2,7 +2,6 @@
 
 import functools
 import sys
-import time
 from collections.abc import Mapping
 
 import torch
@@ -23,7 +22,7 @@ def _as_call(function):
     def call(self, *args, **kwargs):
         if self.node is None:
             raise ValueError("Trainer needs a node: give node=")
-        self.node._stop_at_nan = self.stop_at_nan
+        self.node.stop_at_nan = self.stop_at_nan
         return self.node.call(name, lambda: function(self, *args, **kwargs), save=name == "train" and self.save)
 
     return call
@@ -79,7 +78,7 @@ class Trainer:
         self._validations = BatchCounts("val_loader", "validation")
         if node is None:
             return
-        node._batch_size = batch_size
+        node.batch_size = batch_size
         node.labels, node.test_labels = loader_of(node.labels, batch_size), loader_of(node.test_labels, batch_size)
         node.update_frequency *= step_size
         if microbatches is not None:
@@ -88,19 +87,14 @@ class Trainer:
         if type(self).train is Trainer.train:
             self._check_loaders(loader_of(train_loader, batch_size))
         if lr_scheduler is not None:
-            node._scheduler = node._scheduler.replaced_by(lr_scheduler, lr_scheduler_params)
+            node.schedule_rates(lr_scheduler, lr_scheduler_params)
 
     def _shard(self, shard, train_loader):
         node = self.node
         if shard is not None:
-            if node._equipped and shard != bool(node._shard):
-                raise ValueError(
-                    f"{node.name} has begun with shard={bool(node._shard)}, and its leaf keeps to that: "
-                    "give all Trainers of a node the same shard="
-                )
-            node._shard = shard
-        elif node._shard is None and node.is_root:
-            warn_of_same_data(train_loader, node._clusters, stacklevel=3)
+            node.shard = shard
+        elif node.shard is None and node.is_root:
+            warn_of_same_data(train_loader, node.clusters, stacklevel=3)
         for source in (train_loader, node.labels):
             check_shares(source, node.share.parts)
 
@@ -126,41 +120,34 @@ class Trainer:
     def train(self) -> None:
         """Train for `epochs`, with validation and progress; then save, if asked for."""
         self.prelim_checks()
-        node, start = self.node, time.monotonic()
-        samples_before, validated = node._core.samples_trained(), -1
-        node._core.begin_training(node.epoch, self.epochs, length_of(self.train_loader) or 0)
+        node, validated = self.node, -1
+        node.run.begin_training(self.epochs, length_of(self.train_loader) or 0)
         for epoch in range(self.epochs):
             for item in self.train_loader:
-                node._feed_training(*self._inputs(item))
+                node.train_on(*self._inputs(item))
                 if self.val_freq > 1 and node.n_forwards % self.val_freq == 0:
                     self._validate()
                     validated = node.n_forwards
-            node._end_epoch()
+            node.run.end_epoch()
             if self.val_freq == 1 and epoch + 1 < self.epochs:
                 self._validate()
                 validated = node.n_forwards
         # The last accuracy is that of the weights that are saved: those after the last round, where there are clusters.
-        if node._clusters > 1:
-            node._core.finish_rounds()
+        if node.clusters > 1:
+            node.run.finish_rounds()
             validated = -1
         if validated != node.n_forwards:
             self._validate()
-        node._core.drain()
-        node._core.end_training()
-        seconds, samples = time.monotonic() - start, node._core.samples_trained() - samples_before
-        node._leave_call(self.save)
-        if node._progress:
-            print(node._core.summary(seconds, samples, self.epochs), file=sys.stderr)
+        node.run.end_training()
+        node.leave_call(self.save)
+        if node.progress:
+            print(node.run.summary(self.epochs), file=sys.stderr)
 
     @_as_call
     def evaluate(self) -> float | None:
         """The accuracy over `val_loader` in percent, on every node; None where nothing can be counted."""
         self._sweep(False)
-        self.node._core.drain()
-        accuracy = self.node._core.accuracy()
-        if accuracy is not None and self.node._progress:
-            print(f"accuracy {accuracy:.2f} %", file=sys.stderr)
-        return accuracy
+        return self.node.run.accuracy(self.node.progress)
 
     @_as_call
     def pred(self, data):
@@ -169,11 +156,11 @@ class Trainer:
             isinstance(data, list) and all(isinstance(each, torch.Tensor) for each in data)
         ):
             tensors, kwargs = self._inputs(data)
-            return self.node._predict(tensors, kwargs)
+            return self.node.run.predict(tensors, kwargs)
         results = []
         for item in items_of(loader_of(data, self.batch_size), self.node.seed, 0, self.batch_size):
             tensors, kwargs = self._inputs(item)
-            results.append(self.node._predict(tensors, kwargs))
+            results.append(self.node.run.predict(tensors, kwargs))
         return _joined(results)
 
     def _validate(self):
@@ -183,16 +170,16 @@ class Trainer:
     def _sweep(self, validation):
         if self.val_loader is None:
             raise ValueError("there is nothing to evaluate on: give Trainer val_loader=")
-        node, number = self.node, self.node._sweeps
+        node, run, number = self.node, self.node.run, self.node.run.sweep
         for item in items_of(self.val_loader, node.seed, number, self.batch_size):
-            node._feed_validation(*self._inputs(item), digest_of(label_part(item)), validation)
-        if line := self._validations.ended(number + 1, node._sweep_index):
-            node._core.warn(line)
-        node._end_sweep()
+            run.validate(*self._inputs(item), digest_of(label_part(item)), validation)
+        if line := self._validations.ended(number + 1, run.sweep_index):
+            run.warn(line)
+        run.end_sweep()
 
     def _inputs(self, item):
         """(tensors, keywords) of the model, from an item of a loader."""
-        call = self.node._calls[True]
+        call = self.node.signature
         if isinstance(item, Mapping):
             return None, {name: self._cast(value) for name, value in item.items() if name in call.names}
         if isinstance(item, tuple | list):

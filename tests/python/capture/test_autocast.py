@@ -118,10 +118,10 @@ def assert_as_eager(path, model, x):
     torch.manual_seed(5)
     ours = graph(x)
     assert_same_outputs(ours, outputs)
-    parameters = graph.parameters()
+    parameters = named(graph)[0]
     our_grads = torch.autograd.grad(loss_of(ours), list(parameters.values()), allow_unused=True)
     assert_same(dict(zip(parameters, our_grads, strict=True)), grads, "gradient of")
-    assert_same(graph.buffers(), buffers, "buffer")
+    assert_same(named(graph)[1], buffers, "buffer")
     model.eval()
     with torch.no_grad():
         assert_same_outputs(graph(x, train=False), model(x))
@@ -166,7 +166,7 @@ def test_a_cut_may_go_through_a_block(captured, kind, tmp_path):
         chain_outputs, _, chain_grads = run_chain(stages, [x])
         assert_same_outputs(chain_outputs, outputs, f"cut {cut}")
         tied = {name for stage in stages for name in stage.tied()}
-        ours = one_name_each(chain_grads, whole.parameters())
+        ours = one_name_each(chain_grads, named(whole)[0])
         for name, grad in grads.items():
             if grad is not None and name not in tied:
                 assert_equal(ours[name], grad, f"cut {cut}: gradient of {name}")
@@ -182,9 +182,9 @@ def test_torch_opens_a_stage_and_computes_the_same(captured, kind, tmp_path):
     for stage in graph.slice([cuts[len(cuts) // 3], cuts[2 * len(cuts) // 3]]):
         given = [x if source < 0 else inputs[source, index] for source, index in stage.inputs()]
         program = torch.export.load(stage.save(tmp_path / f"{stage.index}.pt2"))
-        kept = {name: buffer.clone() for name, buffer in stage.buffers().items()}
+        kept = {name: buffer.clone() for name, buffer in stage.named_buffers(remove_duplicate=False)}
         theirs = program.module()(*given)
-        for name, buffer in stage.buffers().items():
+        for name, buffer in stage.named_buffers(remove_duplicate=False):
             buffer.copy_(kept[name])
         ours = stage(*given)
         assert_same_outputs(ours, theirs, f"stage {stage.index}")
@@ -209,7 +209,7 @@ def test_autocast_around_the_capture_is_part_of_the_model(tmp_path):
     graph = ravnest.load(path)
     ours = graph(x)
     assert_same_outputs(ours, outputs)
-    parameters = graph.parameters()
+    parameters = named(graph)[0]
     our_grads = torch.autograd.grad(loss_of(ours), list(parameters.values()), allow_unused=True)
     assert_same(dict(zip(parameters, our_grads, strict=True)), grads, "gradient of")
 

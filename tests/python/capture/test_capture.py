@@ -35,14 +35,14 @@ def test_the_default_path_is_in_the_working_directory(tmp_path, monkeypatch):
 def test_names_and_weights_are_the_models_own(case, archive):
     model, graph = case.model(), ravnest.load(archive(case))
     parameters, buffers = named(model)
-    assert_same(graph.parameters(), parameters, "parameter")
-    assert_same(graph.buffers(), buffers, "buffer")
-    assert {n: p.requires_grad for n, p in graph.parameters().items()} == {
+    assert_same(named(graph)[0], parameters, "parameter")
+    assert_same(named(graph)[1], buffers, "buffer")
+    assert {n: p.requires_grad for n, p in graph.named_parameters(remove_duplicate=False)} == {
         n: p.requires_grad for n, p in parameters.items()
     }
-    assert all(p.is_leaf for p in graph.parameters().values())
-    assert not any(b.requires_grad for b in graph.buffers().values())
-    ours, theirs = graph.parameters(), parameters
+    assert all(p.is_leaf for p in graph.parameters())
+    assert not any(b.requires_grad for b in graph.buffers())
+    ours, theirs = named(graph)[0], parameters
     for first in ours:
         for second in ours:
             assert (ours[first] is ours[second]) == (theirs[first] is theirs[second])
@@ -134,7 +134,7 @@ def test_frozen_batch_norm_inside_a_training_model_stays_frozen(tmp_path):
     model[1].eval()
     graph = ravnest.load(ravnest.capture(model, (torch.rand(6, 3),), path=tmp_path / "m.pt2"))
     graph(torch.rand(6, 3))
-    assert graph.buffers()["1.num_batches_tracked"] == 0
+    assert named(graph)[1]["1.num_batches_tracked"] == 0
 
 
 def test_a_model_in_eval_mode_is_captured_in_both(tmp_path):
@@ -142,14 +142,14 @@ def test_a_model_in_eval_mode_is_captured_in_both(tmp_path):
     graph = ravnest.load(ravnest.capture(model, *DIGITS.example(), tmp_path / "m.pt2"))
     args, _ = DIGITS.example()
     graph(*args)
-    assert graph.buffers()["bn_1.num_batches_tracked"] == 1
+    assert named(graph)[1]["bn_1.num_batches_tracked"] == 1
     graph(*args, train=False)
-    assert graph.buffers()["bn_1.num_batches_tracked"] == 1
+    assert named(graph)[1]["bn_1.num_batches_tracked"] == 1
 
 
 def test_a_model_without_parameters_is_captured(tmp_path):
     graph = ravnest.load(ravnest.capture(nn.Softmax(-1), (torch.rand(4, 3),), path=tmp_path / "m.pt2"))
-    assert graph.parameters() == {}
+    assert list(graph.parameters()) == []
     assert graph(torch.rand(2, 3)).sum().item() == pytest.approx(2)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from support import models
-from support.passes import assert_same, assert_same_outputs, gradients, loss_of
+from support.passes import assert_same, assert_same_outputs, gradients, loss_of, named
 from torch import nn
 
 import ravnest
@@ -138,7 +138,7 @@ def test_a_step_repeated_gives_the_same_gradients(archive):
         graph = ravnest.load(archive(case))
         graph.seed, graph.step = 11, 42
         loss_of(graph(*args)).backward()
-        found.append(gradients(graph.parameters()))
+        found.append(gradients(named(graph)[0]))
     assert_same(found[0], found[1], "gradient of")
 
 
@@ -175,10 +175,22 @@ def test_the_state_dict_is_the_models(archive):
     model.load_state_dict(graph.state_dict())
 
 
+def test_parameters_and_buffers_come_as_a_module_gives_them(archive):
+    for name in ("gpt_tied", "digits"):
+        case = case_named(name)
+        model, graph = case.model(), ravnest.load(archive(case))
+        for several in (True, False):
+            for kind in ("named_parameters", "named_buffers"):
+                ours, theirs = (dict(getattr(each, kind)("m", remove_duplicate=several)) for each in (graph, model))
+                assert_same(ours, theirs, kind)
+        assert len(list(graph.parameters())) == len(list(model.parameters()))
+        assert all(ours is theirs for ours, (_, theirs) in zip(graph.buffers(), graph.named_buffers(), strict=True))
+
+
 def test_a_saved_graph_has_the_trained_weights(archive, tmp_path):
     case = models.ARCHITECTURES[0]
     graph = ravnest.load(archive(case))
-    optimizer = torch.optim.Adam(graph.parameters().values())
+    optimizer = torch.optim.Adam(graph.parameters())
     args, kwargs = case.example()
     loss_of(graph(*args, **kwargs)).backward()
     optimizer.step()

@@ -107,7 +107,7 @@ def test_measuring_leaves_the_model_as_it_was(captured):
     before = {name: tensor.clone() for name, tensor in graph.state_dict().items()}
     real = graph._core.measure(flat(graph, *case.example()))
     assert all(torch.equal(tensor, before[name]) for name, tensor in graph.state_dict().items())
-    assert all(parameter.grad is None for parameter in graph.parameters().values())
+    assert all(parameter.grad is None for parameter in graph.parameters())
     assert real["forward_microseconds"] > 0 and real["backward_microseconds"] > 0
     assert all(operator["microseconds"] > 0 for operator in real["operators"])
 

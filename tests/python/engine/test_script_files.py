@@ -11,6 +11,7 @@ from support.passes import (
     assert_same_outputs,
     check_steps,
     loss_of,
+    named,
 )
 from torch import nn
 
@@ -248,9 +249,9 @@ def test_structures_attributes_and_fixed_arguments(tmp_path):
     for _ in range(2):
         ours, theirs = graph(*example), module(*example)
         assert_same_outputs(ours, theirs)
-        assert torch.equal(graph.buffers()["mean"], module.mean)
+        assert torch.equal(named(graph)[1]["mean"], module.mean)
         module.mean.detach_()
-    assert sorted(graph.buffers()) == ["mean", "offset"]
+    assert sorted(named(graph)[1]) == ["mean", "offset"]
     with pytest.raises(RuntimeError, match="flag"):
         graph(x, (x, x), {"a": x}, False)
 
@@ -344,7 +345,7 @@ def test_stages_of_a_scripted_file_give_its_gradients(case, tmp_path):
     loss = loss_of(whole(*args))
     loss.backward()
     expected = {}
-    for name, parameter in whole.parameters().items():
+    for name, parameter in whole.named_parameters(remove_duplicate=False):
         expected.setdefault(id(parameter), (name, parameter.grad))
     legal = [cut["position"] for cut in whole.cuts() if cut["legal"]]
     assert len(legal) >= 2
@@ -353,11 +354,11 @@ def test_stages_of_a_scripted_file_give_its_gradients(case, tmp_path):
         _, chain_loss, chain_grads = run_chain(stages, list(args))
         assert_equal(chain_loss.detach(), loss.detach(), f"cut {position}: loss")
         assert_same(
-            one_name_each(chain_grads, whole.parameters()), dict(expected.values()), f"cut {position}: gradient of"
+            one_name_each(chain_grads, named(whole)[0]), dict(expected.values()), f"cut {position}: gradient of"
         )
 
 
 def test_module_paths_of_a_script_are_known_to_the_slicer(tmp_path):
     case = models.ARCHITECTURES[0]
     stages = load_scripted(case.model(), case, tmp_path).slice(["dense_1", "bn_3"])
-    assert [sum(p.numel() for p in stage.parameters().values()) for stage in stages] == [4896, 8448, 3082]
+    assert [sum(p.numel() for p in stage.parameters()) for stage in stages] == [4896, 8448, 3082]

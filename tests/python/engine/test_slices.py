@@ -5,7 +5,7 @@ import torch
 from support import models
 from support.chain import one_name_each, run_chain
 from support.cuts import legal_cuts, spread
-from support.passes import assert_equal, assert_same, assert_same_outputs, flat_inputs, loss_of
+from support.passes import assert_equal, assert_same, assert_same_outputs, flat_inputs, loss_of, named
 from support.soaked import soaked
 
 import ravnest
@@ -25,7 +25,7 @@ def whole_pass(path, args, kwargs):
 def one_gradient_each(graph):
     """name -> gradient, a tied weight under the first of its names, weights without gradient left out."""
     found = {}
-    for name, parameter in graph.parameters().items():
+    for name, parameter in graph.named_parameters(remove_duplicate=False):
         if parameter.grad is not None:
             found.setdefault(id(parameter), (name, parameter.grad))
     return dict(found.values())
@@ -46,9 +46,9 @@ def check_chain(case, path, cuts, batch=None, through_files=None, expected=None)
     chain_outputs, chain_loss, chain_grads = run_chain(stages, flat_inputs(args, kwargs))
     assert_same_outputs(chain_outputs, outputs, f"cuts {cuts}: output")
     assert_equal(chain_loss.detach(), loss.detach(), f"cuts {cuts}: loss")
-    assert_same(one_name_each(chain_grads, whole.parameters()), grads, f"cuts {cuts}: gradient of")
-    buffers = {name: buffer for stage in stages for name, buffer in stage.buffers().items()}
-    of_whole = whole.buffers()
+    assert_same(one_name_each(chain_grads, named(whole)[0]), grads, f"cuts {cuts}: gradient of")
+    buffers = {name: buffer for stage in stages for name, buffer in stage.named_buffers(remove_duplicate=False)}
+    of_whole = named(whole)[1]
     for name, buffer in buffers.items():
         assert_equal(buffer, of_whole[name], f"cuts {cuts}: buffer {name}")
 
@@ -92,14 +92,14 @@ def test_cuts_are_named_by_position_node_or_module(archive):
     position = next(i for i, node in enumerate(nodes) if node["module"] == "dense_1")
     for cut in (position, nodes[position]["name"], "dense_1"):
         first, second = graph.slice([cut])
-        assert "dense_1.weight" not in first.parameters() and "dense_1.weight" in second.parameters()
+        assert "dense_1.weight" not in named(first)[0] and "dense_1.weight" in named(second)[0]
 
 
 def test_the_digits_stages_have_the_parameters_of_the_fixed_example(archive):
     graph = ravnest.load(archive(models.ARCHITECTURES[0]))
     stages = graph.slice(["dense_1", "bn_3"])
-    assert [sum(p.numel() for p in stage.parameters().values()) for stage in stages] == [4896, 8448, 3082]
-    assert [next(iter(stage.parameters())) for stage in stages] == ["conv2d_1.weight", "dense_1.weight", "bn_3.weight"]
+    assert [sum(p.numel() for p in stage.parameters()) for stage in stages] == [4896, 8448, 3082]
+    assert [next(iter(named(stage)[0])) for stage in stages] == ["conv2d_1.weight", "dense_1.weight", "bn_3.weight"]
 
 
 def test_an_unknown_name_is_no_cut(archive):
@@ -134,7 +134,7 @@ def test_tied_weights_across_stages_are_reported(archive):
         assert len(tied) >= 1
         assert all(where == [0, 1] for where in tied.values())
         assert tied.keys() <= {"token.weight", "head.weight"}
-    shared = [stage.parameters()[name] for stage in stages for name in stage.tied() if name in stage.parameters()]
+    shared = [named(stage)[0][name] for stage in stages for name in stage.tied() if name in named(stage)[0]]
     assert len({id(tensor) for tensor in shared}) == 1
 
 
@@ -143,13 +143,13 @@ def test_a_buffer_that_training_writes_belongs_to_one_stage(name, archive):
     """Also for the eval graph: a stage on another node would read a value from before the training."""
     case = next(case for case in models.ALL if case.name == name)
     graph = ravnest.load(archive(case))
-    before = {name: buffer.clone() for name, buffer in graph.buffers().items()}
+    before = {name: buffer.clone() for name, buffer in graph.named_buffers()}
     args, kwargs = case.example()
     graph(*args, **kwargs)
-    written = {name for name, buffer in graph.buffers().items() if not torch.equal(buffer, before[name])}
+    written = {name for name, buffer in graph.named_buffers() if not torch.equal(buffer, before[name])}
     assert written
     for position in legal_cuts(graph):
-        owners = [name for stage in graph.slice([position]) for name in stage.buffers() if name in written]
+        owners = [name for stage in graph.slice([position]) for name in named(stage)[1] if name in written]
         assert sorted(owners) == sorted(written), f"cut {position}"
 
 

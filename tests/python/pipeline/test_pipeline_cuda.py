@@ -31,7 +31,7 @@ def batches():
 def whole_losses(archive) -> list[float]:
     graph = ravnest.load(archive).to("cuda")
     graph.seed = 42
-    optimizer = torch.optim.Adam([each for each in graph.parameters().values() if each.requires_grad], fused=True)
+    optimizer = torch.optim.Adam([each for each in graph.parameters() if each.requires_grad], fused=True)
     losses = []
     for x, y in batches():
         optimizer.zero_grad()

@@ -12,7 +12,7 @@ import torch
 from support import models
 from support.chain import one_name_each, run_chain
 from support.nodes import plan_graph
-from support.passes import assert_equal, assert_same, assert_same_outputs, flat_inputs, loss_of
+from support.passes import assert_equal, assert_same, assert_same_outputs, flat_inputs, loss_of, named
 from support.places import TESTS
 from support.pools import write_pool
 from support.soaked import soaked
@@ -130,7 +130,7 @@ def check_gradients(case, path, node_data, plan):
     loss = loss_of(outputs)
     loss.backward()
     expected = {}
-    for name, parameter in whole.parameters().items():
+    for name, parameter in whole.named_parameters(remove_duplicate=False):
         if parameter.grad is not None:
             expected.setdefault(id(parameter), (name, parameter.grad))
     seen = set()
@@ -140,11 +140,11 @@ def check_gradients(case, path, node_data, plan):
             continue
         seen.add(cuts)
         stages = stages_of(node_data, cluster)
-        assert all(stage.parameters() for stage in stages)
+        assert all(named(stage)[0] for stage in stages)
         chain_outputs, chain_loss, grads = run_chain(stages, flat_inputs(args, kwargs))
         assert_same_outputs(chain_outputs, outputs, f"cuts {cuts}: output")
         assert_equal(chain_loss.detach(), loss.detach(), f"cuts {cuts}: loss")
-        grads = one_name_each(grads, whole.parameters())
+        grads = one_name_each(grads, named(whole)[0])
         assert grads.keys() == dict(expected.values()).keys()
         for name, gradient in expected.values():
             # Where stages of several branches read one tensor, its gradients are added in another order.
@@ -294,7 +294,7 @@ while True:
         process.wait(timeout=30)
     plan = ravnest.Plan.read(tmp_path)
     stages = stages_of(tmp_path, plan._core.clusters()[0])
-    assert [sum(p.numel() for p in stage.parameters().values()) for stage in stages] == [4896, 8448, 3082]
+    assert [sum(p.numel() for p in stage.parameters()) for stage in stages] == [4896, 8448, 3082]
     for node in plan.nodes:
         stored = tmp_path / "cluster_0" / node.address / "identity.crt"
         certificate = ssl.PEM_cert_to_DER_cert(stored.read_text())

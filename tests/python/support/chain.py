@@ -42,7 +42,7 @@ def _forward(stage, model_inputs, produced):
 
 def _backward(stage, inputs, roots, weights, arrived, gradients):
     names = {}
-    for name, parameter in stage.parameters().items():
+    for name, parameter in stage.named_parameters(remove_duplicate=False):
         if parameter.requires_grad:
             names.setdefault(id(parameter), (parameter, []))[1].append(name)
     leaves = [

@@ -11,6 +11,19 @@ import ravnest
 from ravnest import Trainer
 
 
+def test_a_node_gives_its_parameters_as_a_module_does(alone):
+    def play(make):
+        with make() as node:
+            own = dict(node.named_parameters())
+            assert [id(each) for each in node.parameters()] == [id(each) for each in own.values()]
+            return {name: each.detach().clone() for name, each in own.items()} | dict(node.named_buffers())
+
+    (tensors,) = alone.run(play).values()
+    model = make_net()
+    assert list(tensors) == [name for name, _ in (*model.named_parameters(), *model.named_buffers())]
+    assert all(torch.equal(tensors[name], parameter) for name, parameter in model.named_parameters())
+
+
 def test_gradients_add_up_over_batches(cluster):
     cluster.run(script(update_frequency=3))
     assert_same(cluster, plain(update_frequency=3))

@@ -89,10 +89,10 @@ def test_rates_that_are_set_by_hand_hold_from_the_next_call_on(cluster):
         ) as node:
             trainer = Trainer(node=node, train_loader=train)
             trainer.train()
-            before = {name: tensor.clone() for name, tensor in node.parameters().items()}
+            before = {name: tensor.clone() for name, tensor in node.named_parameters()}
             node.optimizer.param_groups[0]["lr"] = 0
             trainer.train()
-            return all(torch.equal(before[name], tensor) for name, tensor in node.parameters().items())
+            return all(torch.equal(before[name], tensor) for name, tensor in node.named_parameters())
 
     assert all(cluster.run(play).values())
 

@@ -22,6 +22,7 @@ import ravnest
 from ravnest import Node, Trainer
 from ravnest.errors import Error
 from ravnest.training.labels import Items, Labels, items_of
+from ravnest.training.run import Run
 from ravnest.training.sharding import Share, share_of
 
 SEED = 5
@@ -66,14 +67,14 @@ class FakeNode(Node):
     """A node without a core, in some cluster of a plan."""
 
     def __init__(self, cluster=0, clusters=2, labels=None, root=True):
-        self.name, self.cluster_id, self._clusters = "node_0", cluster, clusters
+        self.name, self.cluster_id, self.clusters = "node_0", cluster, clusters
         self.labels, self.test_labels, self.is_root, self.is_leaf = labels, None, root, True
-        self.seed, self.epoch, self.update_frequency, self.label_digest = SEED, 0, 1, None
-        self._shard, self._equipped, self._scheduler_made = None, False, (None, {}, True)
-        self._call, self._sweep, self._index, self.n_forwards = "train", None, 0, 0
+        self.seed, self.update_frequency, self.label_digest = SEED, 1, None
+        self._shard, self._configured = None, False
+        self._call, self.n_forwards = "train", 0
         self.fed = []
-        self._core = SimpleNamespace(feed=lambda *batch: self.fed.append(batch))
-        self._calls = {True: SimpleNamespace(flatten_batch=lambda batch, kwargs: [batch])}
+        core = SimpleNamespace(feed=lambda *batch: self.fed.append(batch))
+        self.run = Run(lambda: core, {True: SimpleNamespace(flatten_batch=lambda batch, kwargs: [batch])})
 
 
 @pytest.mark.parametrize("kind", [numbers, Rows])
@@ -195,7 +196,7 @@ def test_root_and_leaf_of_a_cluster_have_the_same_batches(labels, cluster):
         for node in (root, leaf)
     ]
     own = Labels(share_of(leaf.labels, leaf.share), SEED, 4, "node_1", "node_0")
-    for root.epoch in range(3):
+    for root.run.epoch in range(3):
         for index, item in enumerate(trainers[0].train_loader):
             theirs = own.item(root.epoch, index, root.label_digest)
             assert torch.equal(theirs[1] if shuffle else theirs, item[1])
@@ -246,7 +247,7 @@ def test_no_warning_where_there_is_nothing_to_warn_of(node, source, shard):
 def test_trainers_of_a_node_that_has_begun_keep_to_its_shard():
     node = FakeNode()
     first = Trainer(node=node, train_loader=numbers(), batch_size=4, shard=True)
-    node._equipped = True
+    node._configured = True
     with pytest.raises(ValueError, match=r"node_0 has begun with shard=True.*give all Trainers of a node the same"):
         Trainer(node=node, train_loader=numbers(), shard=False)
     Trainer(node=node, val_loader=numbers())

@@ -1,0 +1,54 @@
+"""What a node tells the core before its first call: how this run trains."""
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .. import _core
+
+if TYPE_CHECKING:
+    from .node import Node
+
+
+def configure(
+    core: _core.Node,
+    node: "Node",
+    judge: Callable | None,
+    optimizer: object,
+    steps: tuple[Callable | None, Callable | None],
+) -> None:
+    """Hand the node's settings to the core.
+
+    Args:
+        core: The node as the core has it.
+        node: The same, with what the user has set.
+        judge: What makes a loss of outputs; None where the stage is not the last.
+        optimizer: The name and options of one of the core's own, or functions of one from outside.
+        steps: What steps the scheduler after an epoch and after an update, if anything does.
+    """
+    core.equip(
+        judge,
+        optimizer,
+        node.schedule,
+        node.window,
+        node.seed % 2**63,
+        node.compression,
+        node.recompute,
+        node.update_frequency,
+        node.microbatches,
+        node.reduce_factor or 0,
+        node.average,
+        node.outer,
+        node.average_optim and node.clusters > 1,
+        node.clip_value or 0.0,
+        node.clip_norm or 0.0,
+        *steps,
+        node.loss_filename,
+        os.path.join(os.path.dirname(node.loss_filename), "val_accuracies.txt"),
+        node.progress and node.is_root,
+        {
+            "update_frequency": str(node.update_frequency),
+            "microbatches": str(node.microbatches),
+            "shard": "true" if node.shard else "false",
+        },
+    )
