@@ -25,7 +25,7 @@ from digits import load_data, make_model  # noqa: E402
 from torch import nn  # noqa: E402
 
 import ravnest  # noqa: E402
-from ravnest.training.local_cluster import LocalCluster  # noqa: E402
+from ravnest import LocalCluster  # noqa: E402
 
 TOKENS, WIDTH, BLOCKS, HEADS, BATCH, RATE, LETTERS = 64, 64, 8, 4, 16, 3e-3, 128
 GPT_CASES = [

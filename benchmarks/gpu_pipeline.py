@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python")
 from support.models import ViT
 
 import ravnest
-from ravnest.training.local_cluster import LocalCluster
+from ravnest import LocalCluster
 
 CUTS = ["blocks.3", "blocks.6", "blocks.9"]
 OPTIONS = {"lr": 1e-3, "fused": True}

@@ -164,8 +164,8 @@ void bind_graph(py::module_& module) {
     merge(train, eval, out);
   });
   module.def("differences", &differences);
-  module.def("load", [](const std::string& path) { return unwrap(Engine::load(path)); });
   py::class_<Engine> model(module, "Model");
+  module.def("load", [](const std::string& path) { return unwrap(Engine::load(path)); });
   model.def("run", &run)
       .def("parameters", [](const Engine& engine) { return named_tensors(engine.parameters()); })
       .def("buffers", [](const Engine& engine) { return named_tensors(engine.buffers()); })

@@ -16,6 +16,7 @@ from .errors import CaptureError
 from .fusion import model_fusion
 from .planning import Plan, clusterize
 from .seed import set_seed
+from .training.local_cluster import LocalCluster
 from .training.node import Node
 from .training.trainer import Trainer
 
@@ -23,6 +24,7 @@ __all__ = [
     "CaptureError",
     "Error",
     "Graph",
+    "LocalCluster",
     "Node",
     "Plan",
     "Stage",

@@ -2,7 +2,9 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -12,13 +14,13 @@ from .capture.example_inputs import infer_example
 from .engine.graph import load
 from .keywords import refuse_unknown
 from .seed import current_seed
-from .settings import number, whole_number
+from .settings import compression_name, number, whole_number
 
 
 def clusterize(
-    model,
-    example_args=(),
-    example_kwargs=None,
+    model: torch.nn.Module | torch.export.ExportedProgram,
+    example_args: Any = (),
+    example_kwargs: Mapping[str, Any] | None = None,
     pass_data: bool = False,
     *,
     balance: str | None = None,
@@ -27,32 +29,43 @@ def clusterize(
     optimizer_state: float = 2.0,
     average_every: int = 100,
     compression: bool | str = False,
-    node_data: str = "node_data",
-    pool: str | None = None,
+    node_data: str | os.PathLike[str] = "node_data",
+    pool: str | os.PathLike[str] | None = None,
     seed: int | None = None,
-    **kwargs,
+    **kwargs: Any,
 ) -> "Plan":
     """Plan which machine of the pool trains which part of `model`, and write everything that the nodes need.
 
-    `model` is an nn.Module, a TorchScript module or a torch.export.ExportedProgram; `example_args` and
-    `example_kwargs` are what its forward takes, in the batch size that training will use, since memory and speed are
-    reckoned with it. Without them an example is inferred from the model's first layers. The pool is read from
-    `node_data/node_configs.json`, or from the file `pool`.
+    The pool is grouped into clusters, each of which holds the whole model, one stage per node. Prints the model's
+    memory and each node's part. What stood in `node_data` before is replaced only when the new plan is complete.
 
-    The pool is grouped into clusters, each of which holds the whole model, one stage per node. Cuts follow `balance`:
-    "params" (shares of the parameters in proportion to RAM), "time" (the slowest stage as fast as possible, under each
-    node's RAM) or "memory" (the fullest node as empty as possible); by default "time" where every node's compute is
-    known, else "params". A cluster has at least `min_cluster_size` nodes. By time, nodes that would make the pool
-    slower are left out and named as spares, unless `use_all` is True. `optimizer_state` is the number of bytes that the
-    optimizer keeps per byte of weights (2 for Adam, 1 for momentum, 0 for plain SGD), `average_every` the updates
-    between two averagings of the clusters, `compression` what the nodes will be given (False, True for "fp16", "bf16",
-    "int8", "int4" or "topk:0.01"). `pass_data=True` measures the model's memory by a real pass over the example
-    instead of reckoning it from shapes. The search for clusters is seeded by `set_seed`, or by `seed`.
+    Args:
+        model: An nn.Module, a TorchScript module or a torch.export.ExportedProgram.
+        example_args: What its forward takes by position, in the batch size that training will use, since memory and
+            speed are reckoned with it. Without an example one is inferred from the model's first layers.
+        example_kwargs: What its forward takes by keyword.
+        pass_data: Whether to measure the model's memory by a real pass over the example, instead of from shapes.
+        balance: How to cut: "params" (shares of the parameters in proportion to RAM), "time" (the slowest stage as fast
+            as possible, under each node's RAM) or "memory" (the fullest node as empty as possible). By default "time"
+            where every node's compute is known, else "params".
+        min_cluster_size: The fewest nodes that a cluster may have.
+        use_all: Whether to use nodes by time that make the pool slower; otherwise they are named as spares.
+        optimizer_state: Bytes that the optimizer keeps per byte of weights: 2 for Adam, 1 for momentum, 0 for SGD.
+        average_every: Updates between two averagings of the clusters.
+        compression: What the nodes will be given: False, True for "fp16", "bf16", "int8", "int4" or "topk:0.01".
+        node_data: The folder of the plan.
+        pool: The file with the machines, by default `node_data/node_configs.json`.
+        seed: Of the search for clusters, by default that of `set_seed`.
+        **kwargs: There are no others; a wrong name is an error that has the right one.
 
-    Prints the model's memory and each node's part, and returns the Plan. ValueError where the pool file is wrong or
-    where the RAM of the pool, of a cluster or of a node is less than it must hold, with both numbers and what would
-    help; FileNotFoundError where there is no pool file. What stood in `node_data` before is replaced only when the new
-    plan is complete.
+    Returns:
+        The plan.
+
+    Raises:
+        FileNotFoundError: There is no pool file.
+        ValueError: The pool file is wrong, or the RAM of the pool, of a cluster or of a node is less than it must hold;
+            the message has both numbers and what would help.
+        CaptureError: The model cannot be captured.
     """
     refuse_unknown("clusterize", kwargs, clusterize)
     node_data = os.fspath(node_data)
@@ -78,7 +91,7 @@ def clusterize(
                 seed=(current_seed() if seed is None else seed) % 2**63,
                 optimizer_state=optimizer_state,
                 average_every=average_every,
-                compression={False: "none", True: "fp16"}.get(compression, compression),
+                compression=compression_name(compression),
                 node_data=node_data,
                 pool_file=pool_file,
             )
@@ -104,7 +117,7 @@ class PlannedNode:
     parameters: int
     trainable: int
     ram: float
-    memory: dict
+    memory: dict[str, int]
     compute_s: float
     send_s: float
     receive_s: float
@@ -114,8 +127,8 @@ class PlannedNode:
     in_bytes_per_s: float
     versions: int
     staleness: int
-    ring_ids: dict
-    param_addresses: dict
+    ring_ids: dict[int, str]
+    param_addresses: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -133,27 +146,43 @@ class PlannedCluster:
 class Plan:
     """What `clusterize` decided: `clusters` and `nodes`, the predicted `samples_per_s`, and `explain()` for people.
 
-    `nodes` are the nodes that have a stage, by their number; `unused` the numbers of those that have none,
-    `spares` of those without which the pool is faster; `notes` what the planner thought worth saying.
     `print(plan)` shows what clusterize prints.
+
+    Attributes:
+        id: The plan's own name, which its nodes' certificates carry.
+        balance: How the model was cut: "params", "time" or "memory".
+        batch: The samples of a batch.
+        memory_bytes: What training the whole model takes.
+        samples_per_s: The predicted speed of all clusters together.
+        unused: The numbers of the nodes that have no stage.
+        spares: Of those, the nodes without which the pool is faster.
+        notes: What the planner thought worth saying.
+        clusters: The clusters.
+        nodes: The nodes that have a stage, by their number.
     """
 
-    def __init__(self, core):
+    def __init__(self, core: _core.Plan) -> None:
         self._core = core
-        self.id = core.id
-        self.balance = core.balance
-        self.batch = core.batch
-        self.memory_bytes = core.memory_bytes
-        self.samples_per_s = core.samples_per_s
-        self.unused = tuple(core.unused)
-        self.spares = tuple(core.spares)
-        self.notes = tuple(core.notes)
-        self.clusters = tuple(_cluster(facts) for facts in core.clusters())
-        self.nodes = tuple(sorted((n for c in self.clusters for n in c.nodes), key=lambda node: node.node))
+        self.id: str = core.id
+        self.balance: str = core.balance
+        self.batch: int = core.batch
+        self.memory_bytes: int = core.memory_bytes
+        self.samples_per_s: float = core.samples_per_s
+        self.unused: tuple[int, ...] = tuple(core.unused)
+        self.spares: tuple[int, ...] = tuple(core.spares)
+        self.notes: tuple[str, ...] = tuple(core.notes)
+        self.clusters: tuple[PlannedCluster, ...] = tuple(_cluster(facts) for facts in core.clusters())
+        self.nodes: tuple[PlannedNode, ...] = tuple(
+            sorted((n for c in self.clusters for n in c.nodes), key=lambda node: node.node)
+        )
 
     @staticmethod
-    def read(node_data: str = "node_data") -> "Plan":
-        """The plan that an earlier clusterize, or `ravnest plan`, left in `node_data`."""
+    def read(node_data: str | os.PathLike[str] = "node_data") -> "Plan":
+        """The plan that an earlier clusterize, or `ravnest plan`, left.
+
+        Args:
+            node_data: The folder of the plan.
+        """
         return Plan(_core.read_plan(os.fspath(node_data)))
 
     def explain(self) -> str:

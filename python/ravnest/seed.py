@@ -9,7 +9,11 @@ _current = 0
 
 
 def set_seed(seed: int) -> None:
-    """Seed Python, NumPy (where it is loaded) and torch on all devices, and every graph loaded from now on."""
+    """Seed Python, NumPy (where it is loaded) and torch on all devices, and every graph loaded from now on.
+
+    Args:
+        seed: Any whole number. The same on all nodes, so that all go through their data in the same order.
+    """
     global _current
     _current = int(seed)
     random.seed(seed)

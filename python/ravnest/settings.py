@@ -3,11 +3,10 @@
 from math import inf
 from numbers import Integral, Real
 
-_COMPRESSION = {False: "none", None: "none", True: "fp16"}
-
 
 def compression_name(written: bool | str | None) -> str:
-    return _COMPRESSION.get(written, written)
+    """The core's name of what users write: False and None are none, True is fp16."""
+    return written if isinstance(written, str) else "fp16" if written else "none"
 
 
 def whole_number(name: str, value: int, most: int = 2**31 - 1, least: int = 1) -> int:

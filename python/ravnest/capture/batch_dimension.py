@@ -1,5 +1,8 @@
 """The batch dimension of an exported program: whether it stayed open, and inputs of another size to try it with."""
 
+from collections.abc import Mapping
+from typing import Any, cast
+
 import sympy
 import torch
 from torch.export import ExportedProgram
@@ -30,7 +33,7 @@ class Batch:
     def __init__(self, program: ExportedProgram, args: tuple, kwargs: dict):
         self._leaves, self._spec = pytree.tree_flatten((args, kwargs))
         self._sizes = input_sizes(program)
-        self._ranges = program.range_constraints
+        self._ranges = cast(Mapping[sympy.Basic, Any], program.range_constraints)
         firsts = [leaf.shape[0] for leaf, known in self._tensors()]
         self.size = max(firsts, key=firsts.count) if firsts else None
 
@@ -53,18 +56,20 @@ class Batch:
     def resized(self) -> tuple[tuple, dict] | None:
         """The example with one more sample (or one less, where the model has an upper bound), or None if it has one
         size only. Samples are repeated in turn; other dimensions that follow the batch size follow it here too."""
-        hints = {
+        hints: dict[sympy.Basic, int] = {
             size: actual
             for leaf, (_, sizes) in self._tensors()
             for size, actual in zip(sizes, leaf.shape, strict=True)
             if isinstance(size, sympy.Symbol)
         }
-        moved = {}
+        moved: dict[sympy.Basic, int] = {}
         for leaf, (_, sizes) in self._tensors():
             if leaf.shape[0] == self.size and isinstance(sizes[0], sympy.Expr):
                 for symbol in sizes[0].free_symbols:
-                    moved[symbol] = hints.get(symbol)
-        if not moved or None in moved.values():
+                    if symbol not in hints:
+                        return None
+                    moved[symbol] = hints[symbol]
+        if not moved:
             return None
         for symbol, hint in moved.items():
             bounds = self._ranges.get(symbol)
@@ -80,7 +85,7 @@ class Batch:
         """The example with one more sample in every input that has the batch size in dimension 0, whatever the graph
         accepts: to ask the model itself."""
         leaves = [
-            _repeated(leaf, 0, self.size + 1)
+            _repeated(leaf, 0, leaf.shape[0] + 1)
             if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == self.size
             else leaf
             for leaf in self._leaves
@@ -98,7 +103,7 @@ class Batch:
             if known is not None and isinstance(leaf, torch.Tensor):
                 for dimension, size in enumerate(known[1]):
                     if isinstance(size, sympy.Expr):
-                        leaf = _repeated(leaf, dimension, int(size.xreplace(values)))
+                        leaf = _repeated(leaf, dimension, int(cast(sympy.Integer, size.xreplace(values))))
             leaves.append(leaf)
         return pytree.tree_unflatten(leaves, self._spec)
 

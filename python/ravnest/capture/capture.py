@@ -6,7 +6,9 @@ import io
 import os
 import tempfile
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -35,12 +37,15 @@ _DENSE = (
 )
 
 
-def capture(model, example_args=(), example_kwargs=None, path: str = "model.pt2") -> str:
+def capture(
+    model: torch.nn.Module | ExportedProgram,
+    example_args: Any = (),
+    example_kwargs: Mapping[str, Any] | None = None,
+    path: str | os.PathLike[str] = "model.pt2",
+) -> str:
     """Write `model` as one archive at `path` and return the path.
 
-    `model` is an nn.Module, a TorchScript module or a torch.export.ExportedProgram; `example_args` and
-    `example_kwargs` are what its forward takes (for an ExportedProgram its own example, where none is given). The
-    batch size stays open, and so does every other size that the model does not fix itself.
+    The batch size stays open, and so does every other size that the model does not fix itself.
 
     The archive holds two graphs over one set of weights. The training graph is the model in training mode, the eval
     graph the model after `eval()`. Submodules that stand in eval mode inside a model in training mode (frozen batch
@@ -52,9 +57,21 @@ def capture(model, example_args=(), example_kwargs=None, path: str = "model.pt2"
 
     Before the file appears at `path`, it is read back and one training pass and one eval pass of it are compared with
     the model's own, at the example's batch size and at another: outputs, all gradients and buffers must be equal, to
-    the bit or, with a warning that says how far apart they are and why, within rounding. CaptureError, with the reason,
-    where they are not, or where the model cannot be captured; then nothing is written, and a file that was there before
-    stays.
+    the bit or, with a warning that says how far apart they are and why, within rounding.
+
+    Args:
+        model: An nn.Module, a TorchScript module or a torch.export.ExportedProgram.
+        example_args: What its forward takes by position; a single tensor may stand alone. An ExportedProgram has an
+            example of its own.
+        example_kwargs: What its forward takes by keyword.
+        path: The file to write.
+
+    Returns:
+        The path.
+
+    Raises:
+        CaptureError: The model cannot be captured, or what was captured gives other numbers than the model; the message
+            has the reason. Nothing is written then, and a file that was there before stays.
     """
     args, kwargs = _example(model, example_args, example_kwargs)
     path = os.fspath(path)
@@ -135,13 +152,16 @@ def _source(model, args, kwargs, prepare) -> Source:
         module = copy.deepcopy(module)
     if not scripted:
         prepare(module)
-    programs = []
-    for train in (True, False):
+
+    def exported(train: bool) -> ExportedProgram:
         with untouched(module):
             _set_mode(module, train)
-            programs.append(export_graph(mirror(module) if scripted else module, args, kwargs))
+            traced = mirror(module) if isinstance(module, torch.jit.ScriptModule) else module
+            return export_graph(traced, args, kwargs)
+
+    programs = exported(True), exported(False)
     made_dense = [make_embeddings_dense(program.graph_module) for program in programs]
-    return Source(module, *programs, args, kwargs, made_dense=any(made_dense))
+    return Source(module, programs[0], programs[1], args, kwargs, made_dense=any(made_dense))
 
 
 def _program_source(program, args, kwargs):
@@ -164,17 +184,16 @@ def _program_source(program, args, kwargs):
 
 
 def _write(source, scratch, written):
-    files = []
-    for name, program in (("train", source.train), ("eval", source.eval)):
+    train, evaluate = (os.path.join(scratch, f"{name}.pt2") for name in ("train", "eval"))
+    for file, program in ((train, source.train), (evaluate, source.eval)):
         require_portable(program.call_spec.in_spec, "takes")
         require_portable(program.call_spec.out_spec, "returns")
-        files.append(os.path.join(scratch, f"{name}.pt2"))
         try:
-            torch.export.save(program, files[-1])
+            torch.export.save(program, file)
         except Exception as error:
             raise CaptureError(f"torch.export could not write the model's graph: {error}") from error
     try:
-        _core.merge(*files, written)
+        _core.merge(train, evaluate, written)
     except _core.Error as error:
         raise CaptureError(f"the model cannot be captured: {error}") from error
 

@@ -79,7 +79,7 @@ def _attributes(module) -> dict[str, object]:
 
 
 def _generators() -> dict[str, object]:
-    states = {"random": random.getstate()}
+    states: dict[str, object] = {"random": random.getstate()}
     if "numpy" in sys.modules:  # Who draws from it has it.
         states["numpy.random"] = str(sys.modules["numpy"].random.get_state())
     return states

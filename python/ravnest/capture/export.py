@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import traceback
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import (
@@ -43,6 +44,7 @@ def export_graph(module: torch.nn.Module, args: tuple, kwargs: dict) -> Exported
     open_batch = [(Dim.AUTO,) + (Dim.STATIC,) * (tensor.dim() - 1) for tensor in tensors]
     first_error = None
     for shapes in (open_everywhere, open_batch):
+        watch = None
         try:
             with watched() as watch:
                 program = _export(module, args, kwargs, tensors, shapes)
@@ -68,9 +70,10 @@ def _export(module, args, kwargs, tensors, shapes):
     collection = ShapesCollection()
     for tensor, shape in zip(tensors, shapes, strict=True):
         collection[tensor] = shape
+    # An empty collection is not the same as none: with it torch.export asks for a spec of every input.
+    dynamic: Any = collection if tensors else None
     with torch.enable_grad(), _quiet(), plain_grad_regions():
-        # An empty collection is not the same as none: with it torch.export asks for a spec of every input.
-        return torch.export.export(module, args, kwargs, dynamic_shapes=collection if tensors else None, strict=False)
+        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
 
 
 @contextlib.contextmanager
@@ -91,12 +94,12 @@ def _quiet():
 
 def is_data_dependent(error: BaseException) -> bool:
     """Whether the export ended because Python asked for the value of a tensor."""
-    seen = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if isinstance(error, GuardOnDataDependentSymNode):
+    seen, cause = set(), error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, GuardOnDataDependentSymNode):
             return True
-        error = error.__cause__ or error.__context__
+        cause = cause.__cause__ or cause.__context__
     return False
 
 

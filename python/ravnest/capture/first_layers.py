@@ -48,8 +48,7 @@ def first_layers(model: nn.Module) -> Iterator[FirstLayer]:
     """The model's layers that fix the size of their input, in the order in which they were registered."""
     for name, module in model.named_modules():
         kind = _kind(module)
-        found = _shapes(kind, module, model) if kind is not None else None
-        if found is not None:
+        if kind is not None and (found := _shapes(kind, module, model)) is not None:
             shapes, tokens = found
             yield FirstLayer(name, kind.__name__, shapes, torch.long if tokens else _dtype(module), tokens)
 

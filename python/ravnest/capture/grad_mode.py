@@ -9,6 +9,7 @@ gradient.
 """
 
 import contextlib
+from typing import Any, cast
 
 import torch
 from torch._export.passes import replace_set_grad_with_hop_pass as grad_pass
@@ -69,7 +70,7 @@ def _is_region(node: Node) -> bool:
 
 
 def _autocast_graph(module: GraphModule, call: Node) -> GraphModule:
-    return getattr(module, call.args[_CACHE + 1].target)
+    return getattr(module, cast(Any, call.args[_CACHE + 1]).target)
 
 
 def _inline_all(module: GraphModule, signature) -> None:
@@ -93,7 +94,7 @@ def _inline_all(module: GraphModule, signature) -> None:
 
 def _inline(module: GraphModule, signature, call: Node) -> None:
     """Put the block's operators in the place of `call`, between the borders that they had when they were traced."""
-    enabled, attribute, *inputs = call.args
+    enabled, attribute, *inputs = cast(tuple[Any, ...], call.args)
     region = getattr(module, attribute.target)
     _inline_all(region, None)
     inner = dict(zip((node for node in region.graph.nodes if node.op == "placeholder"), inputs, strict=True))
@@ -107,7 +108,7 @@ def _inline(module: GraphModule, signature, call: Node) -> None:
         module.graph.call_function(torch._C._set_grad_enabled, (not enabled,))
     (results,) = next(node for node in region.graph.nodes if node.op == "output").args
     for item in list(call.users):
-        _replace(item, inner.get(results[item.args[1]]), signature)
+        _replace(item, cast(Node, inner.get(results[item.args[1]])), signature)
         module.graph.erase_node(item)
     module.graph.erase_node(call)
     module.graph.erase_node(attribute)

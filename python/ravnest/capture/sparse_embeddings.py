@@ -1,6 +1,7 @@
 """Embeddings that ask for sparse gradients, captured with dense ones."""
 
 import inspect
+from typing import cast
 
 import torch
 from torch.fx import GraphModule, Node
@@ -38,7 +39,7 @@ def make_embeddings_dense(module: GraphModule) -> bool:
                 node.update_arg(place, False)
             elif place is not None:
                 node.update_kwarg(place, False)
-        graph.owning_module.recompile()
+        cast(GraphModule, graph.owning_module).recompile()
     return True
 
 

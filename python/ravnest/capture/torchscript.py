@@ -8,6 +8,7 @@ their names, and every operator knows the module that it comes from.
 
 import inspect
 import re
+from typing import Any
 
 import torch
 
@@ -104,7 +105,7 @@ def _run_block(block, values: dict) -> list:
             raise
         except Exception as error:
             if not hasattr(error, "script_location"):
-                error.script_location = _location(node)
+                vars(error)["script_location"] = _location(node)
             raise
         for value, result in zip(node.outputs(), results, strict=True):
             values[value.debugName()] = result
@@ -180,7 +181,7 @@ def _run_loop(node, values, count, condition, *carried):
 def _run_function(node, values):
     """Run a call of a free function. Its body cannot be asked for: it is had by inlining the call in a graph apart."""
     function, *arguments = node.inputs()
-    graph = torch._C.Graph()
+    graph: Any = torch._C.Graph()
     renamed = {}
     for argument in arguments:
         if argument.debugName() not in renamed:

@@ -83,7 +83,7 @@ class Trial:
             with contextlib.suppress(Exception):
                 real = copy.deepcopy(self._model).cpu()
                 # TorchScript's own interpreter lets no one look on.
-                self._real = mirror(real) if self._scripted else real
+                self._real = mirror(real) if isinstance(real, torch.jit.ScriptModule) else real
         if self._real is not None:
             return _observe(self._real, args, kwargs)
         # It cannot be copied (old weight_norm keeps a computed tensor): the model itself, and everything put back.

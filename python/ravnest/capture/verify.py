@@ -210,9 +210,11 @@ def compare(
         found = _differences(kind, getattr(captured, kind), getattr(own, kind), types, where)
         if not found:
             continue
-        name, *figures = max(found, key=lambda each: each[1] / each[3] if each[3] > 0 else math.inf)
+        name, difference, largest, allowed, precision = max(
+            found, key=lambda each: each[1] / each[3] if each[3] > 0 else math.inf
+        )
         what = {"outputs": name, "gradients": f"the gradient of {name}", "buffers": f"the buffer {name}"}[kind]
-        apart = Apart(what, *figures, where, only_here)
+        apart = Apart(what, difference, largest, allowed, precision, where, only_here)
         if apart.excess > 1 or worst is None:
             reason = _reason(apart, kind, name, own, graph, module, args, kwargs, train, input_grads)
             worst = dataclasses.replace(apart, reason=reason)
@@ -244,7 +246,8 @@ def _reason(apart, kind, name, own, graph, module, args, kwargs, train, input_gr
             "ordinary operators, or register it as an operator of its own"
         )
     again = module_pass(module, args, kwargs, train, input_grads, watch=True)
-    seen_in_graph = graph_pass(graph, args, kwargs, train, input_grads, watch=True).seen
+    in_graph = graph_pass(graph, args, kwargs, train, input_grads, watch=True)
     apart_again = _differences(kind, getattr(again, kind), getattr(own, kind), (), apart.where)
     noise = next((difference for other, difference, *_ in apart_again if other == name), 0.0)
-    return explained(again.seen, seen_in_graph, noise, apart.excess <= 1, apart.only_here)
+    assert again.seen is not None and in_graph.seen is not None  # both were watched
+    return explained(again.seen, in_graph.seen, noise, apart.excess <= 1, apart.only_here)

@@ -1,21 +1,33 @@
 """A captured model: loaded from its archive, called like the model, cut into stages."""
 
+import os
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 
+from .. import _core
 from .._core import load as _load
 from ..seed import current_seed
 from .named_tensors import NamedTensors
 from .signature import Call
 
 
-def load(path: str) -> "Graph":
-    """Read an archive that `capture`, `Graph.save` or torch.export wrote; a stage's archive gives a Stage.
+def load(path: str | os.PathLike[str]) -> "Graph":
+    """Read an archive that `capture`, `Graph.save` or torch.export wrote.
 
-    Raises a RuntimeError that names the file and what is wrong with it; nothing in the file is ever unpickled.
+    Nothing in the file is ever unpickled.
+
+    Args:
+        path: The archive.
+
+    Returns:
+        A Graph; a Stage where the archive is that of a stage.
+
+    Raises:
+        ravnest.Error: The file is not there, or is no such archive; the message names it and what is wrong.
     """
-    core = _load(str(path))
+    core = _load(os.fspath(path))
     return Stage(core) if getattr(core, "stage", -1) >= 0 else Graph(core)
 
 
@@ -34,7 +46,7 @@ class Graph(NamedTensors):
     One thread at a time may call a graph.
     """
 
-    def __init__(self, core):
+    def __init__(self, core: _core.Model) -> None:
         self._core = core
         self._run = core.run
         self._parameters = core.parameters()
@@ -45,7 +57,17 @@ class Graph(NamedTensors):
         self.seed = current_seed()
         self.step = 0
 
-    def __call__(self, *args, train: bool = True, **kwargs):
+    def __call__(self, *args: Any, train: bool = True, **kwargs: Any) -> Any:
+        """Run the model.
+
+        Args:
+            *args: The model's inputs by position.
+            train: Whether to run the training graph, or the eval graph.
+            **kwargs: The model's inputs by keyword.
+
+        Returns:
+            What the model returns.
+        """
         call = self._train if train else self._eval
         outputs = self._run(call.flatten(args, kwargs), train, self.seed, self.step, self._plain)
         if train:
@@ -70,11 +92,11 @@ class Graph(NamedTensors):
         """Weights that more than one stage uses -> those stages; their gradients must be added up."""
         return self._core.tied()
 
-    def nodes(self, train: bool = True) -> list[dict]:
+    def nodes(self, train: bool = True) -> list[dict[str, Any]]:
         """The graph's operators in order: name, target and the path of the module each one comes from."""
         return self._core.nodes(train)
 
-    def cuts(self) -> list[dict]:
+    def cuts(self) -> list[dict[str, Any]]:
         """Every place where the model could be cut: position, node, module, whether it is legal or why not, and how
         many tensors and bytes would cross."""
         return self._core.cuts()
@@ -82,13 +104,17 @@ class Graph(NamedTensors):
     def slice(self, cuts: Iterable[int | str]) -> list["Stage"]:
         """Cut the model before each of `cuts` and return the stages in order; they share the graph's tensors.
 
-        A cut is a position, the name of an operator, or the path of a module (before its first operator). ValueError
-        where there is no such place; the executor's error, with the reason, where a cut is not legal.
+        Args:
+            cuts: Each a position, the name of an operator, or the path of a module (before its first operator).
+
+        Raises:
+            ValueError: There is no such place.
+            ravnest.Error: The model cannot be cut there; the message has the reason.
         """
         positions = sorted({self._position(cut) for cut in cuts})
         return [Stage(core, self) for core in self._core.slice(positions)]
 
-    def _position(self, cut) -> int:
+    def _position(self, cut: int | str) -> int:
         if isinstance(cut, int):
             return cut
         nodes = self._core.nodes(True)
@@ -100,10 +126,17 @@ class Graph(NamedTensors):
                 return position
         raise ValueError(f"the graph has no operator and no module named {cut!r}")
 
-    def save(self, path: str) -> str:
-        """Write the graph with its present weights as an archive that `load` and torch.export.load open."""
-        self._core.save(str(path))
-        return str(path)
+    def save(self, path: str | os.PathLike[str]) -> str:
+        """Write the graph with its present weights as an archive that `load` and torch.export.load open.
+
+        Args:
+            path: The file to write.
+
+        Returns:
+            The path.
+        """
+        self._core.save(os.fspath(path))
+        return os.fspath(path)
 
     def to(self, device: str | torch.device) -> "Graph":
         """Move the weights to a device, in place. Take `parameters()` again afterwards: they are other tensors."""
@@ -112,11 +145,13 @@ class Graph(NamedTensors):
         self._buffers = self._core.buffers()
         return self
 
-    def profile(self, *args, sizes: dict[str, int] | None = None, **kwargs) -> dict:
+    def profile(self, *args: Any, sizes: Mapping[str, int] | None = None, **kwargs: Any) -> dict[str, Any]:
         """What a training step costs: FLOPs and bytes per operator, bytes of weights, peak bytes of the step.
 
-        With inputs, from a real pass over them; without, from shapes alone, at the example's sizes or at `sizes`
-        (symbol -> size).
+        Args:
+            *args: Inputs: with them the figures are those of a real pass, without from shapes alone.
+            sizes: Without inputs: symbol -> size, of those that differ from the example's.
+            **kwargs: Inputs by keyword.
         """
         if args or kwargs:
             return self._core.measure(self._train.flatten(args, kwargs))
@@ -129,7 +164,7 @@ class Stage(Graph):
     The last stage returns what the model returns; every other a tuple, in the order of `consumers`.
     """
 
-    def __init__(self, core, whole: Graph | None = None):
+    def __init__(self, core: _core.Model, whole: Graph | None = None) -> None:
         super().__init__(core)
         self.index = core.stage
         if whole is not None:

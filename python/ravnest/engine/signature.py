@@ -1,6 +1,7 @@
 """The model's call signature: from arguments as a user gives them to the executor's flat list, and back."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch.utils import _pytree as pytree
 
@@ -38,7 +39,7 @@ class Call:
         """The flat results in the structure that the model returns."""
         return outputs[0] if self._single_output else pytree.tree_unflatten(outputs, self._out_spec)
 
-    def flatten_batch(self, batch, kwargs: dict) -> list:
+    def flatten_batch(self, batch: Any, kwargs: Mapping[str, Any]) -> list:
         """The flat inputs, from a batch (None, a tensor, a sequence of them or a dict by name) and more by keyword."""
         if isinstance(batch, Mapping):
             args, kwargs = (), {**batch, **kwargs}

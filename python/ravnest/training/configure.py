@@ -1,10 +1,14 @@
 """What a node tells the core before its first call: how this run trains."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from .. import _core
+from ..engine.signature import Call
+from .criterion import Judge
+from .labels import Labels
+from .sharding import share_of
 
 if TYPE_CHECKING:
     from .node import Node
@@ -52,3 +56,12 @@ def configure(
             "shard": "true" if node.shard else "false",
         },
     )
+
+
+def judge_of(node: "Node", core: _core.Node, calls: Mapping[bool, Call]) -> Judge:
+    """What makes a loss of the model's outputs, on the leaf."""
+    labels, test_labels = (
+        Labels(source, node.seed, node.batch_size or core.batch, node.name, core.name_of(0))
+        for source in (share_of(node.labels, node.share), node.test_labels)
+    )
+    return Judge(calls, node.criterion, labels, test_labels)

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
 
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, TensorDataset, default_collate
@@ -42,7 +43,8 @@ class Items:
 
     def __init__(self, source, node, batch_size: int):
         self.whole, self._node, self._batch_size = source, node, batch_size
-        self._share, self._source = Share(), source
+        self._share = Share()
+        self._source: Any = source
         self._counts = BatchCounts("train_loader", "epoch")
 
     def __iter__(self):
@@ -164,11 +166,13 @@ def _batches_at_once(loader) -> Iterator | None:
     if not plain:
         return None
 
+    sampler, tensors = cast(BatchSampler, loader.batch_sampler), cast(TensorDataset, loader.dataset).tensors
+
     def batches():
         # The loader draws a number of its own before its sampler does; so the order stays the same.
         torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-        for indices in loader.batch_sampler:
-            yield [tensor[indices] for tensor in loader.dataset.tensors]
+        for indices in sampler:
+            yield [tensor[indices] for tensor in tensors]
 
     return batches()
 
@@ -187,8 +191,8 @@ def _tensors_of(value) -> Iterator[torch.Tensor]:
 @contextlib.contextmanager
 def _keyed(loader: DataLoader, seed: int, epoch: int):
     """The loader and its sampler with a generator that `seed` and `epoch` decide, while an epoch begins."""
-    holders = {id(each): each for each in (loader, loader.sampler, getattr(loader.batch_sampler, "sampler", None))}
-    holders = [each for each in holders.values() if hasattr(each, "generator")]
+    known = {id(each): each for each in (loader, loader.sampler, getattr(loader.batch_sampler, "sampler", None))}
+    holders: list[Any] = [each for each in known.values() if hasattr(each, "generator")]
     given = [each.generator for each in holders]
     first = next((generator.initial_seed() for generator in given if generator is not None), seed)
     key = hashlib.blake2b(f"{first} {epoch}".encode(), digest_size=8).digest()

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -23,18 +24,28 @@ class LocalCluster:
     ...         cluster.train(x, y)
     ...     losses = [report["loss"] for report in cluster.drain()]
 
-    `criterion(outputs, targets)` gives the loss; `outputs` is the model's result. `optimizer` is a name, with the
-    options that torch.optim's has, or a function `make(stage) -> step(parameters, gradients)`. `schedule` is "async",
-    "sync" or "gpipe"; `window` the passes in flight, by default as many as there are stages. With `addresses` the
-    stages talk over sockets, by TLS if asked for.
+    Args:
+        stages: What `Graph.slice` gives, or a graph that is not cut.
+        criterion: A function `(outputs, targets)` that gives the loss; `outputs` is the model's result.
+        optimizer: A name, with the options that torch.optim's has, or a function
+            `make(stage) -> step(parameters, gradients)`.
+        optimizer_params: The options of an optimizer by name.
+        schedule: "async", "sync" or "gpipe".
+        window: Passes in flight, by default as many as there are stages.
+        microbatches: Cuts each batch into so many passes, with one update.
+        compression: Of what stages send each other: "none", "fp16", "bf16", "int8", "int4" or "topk:0.01".
+        recompute: Whether passes are computed again for their gradients: less memory for more time.
+        seed: By default that of `set_seed`.
+        addresses: Of the stages, as "127.0.0.1:9000": then they talk over sockets.
+        tls: Whether these are encrypted.
     """
 
     def __init__(
         self,
         stages: Sequence[Stage] | Graph,
-        criterion: Callable,
-        optimizer: str | Callable = "SGD",
-        optimizer_params: Mapping | None = None,
+        criterion: Callable[[Any, Any], torch.Tensor],
+        optimizer: str | Callable[[int], Callable[..., None]] = "SGD",
+        optimizer_params: Mapping[str, Any] | None = None,
         *,
         schedule: str = "async",
         window: int = 0,
@@ -44,17 +55,17 @@ class LocalCluster:
         seed: int | None = None,
         addresses: Sequence[str] = (),
         tls: bool = False,
-    ):
-        stages = [stages] if isinstance(stages, Graph) else list(stages)
-        self._judge = _Judge(stages[-1], criterion)
+    ) -> None:
+        parts: list[Graph] = [stages] if isinstance(stages, Graph) else list(stages)
+        self._judge = _Judge(parts[-1], criterion)
         self._microbatches = microbatches
         self._batches = itertools.count()
         if callable(optimizer):
-            optimizers = [optimizer(stage) for stage in range(len(stages))]
+            optimizers = [optimizer(stage) for stage in range(len(parts))]
         else:
-            optimizers = [(optimizer, dict(optimizer_params or {})) for _ in stages]
+            optimizers = [(optimizer, dict(optimizer_params or {})) for _ in parts]
         self._core = _Cluster(
-            [stage._core for stage in stages],
+            [part._core for part in parts],
             self._judge,
             optimizers,
             schedule,
@@ -65,26 +76,52 @@ class LocalCluster:
             list(addresses),
             tls,
         )
-        self.size = len(stages)
+        self.size = len(parts)
 
-    def train(self, inputs, targets, *, update: bool = True, timeout_s: float = _PATIENCE_S) -> None:
-        """Offer a batch: it is trained on when there is room. `update`: the optimizer steps after it."""
+    def train(self, inputs: Any, targets: Any, *, update: bool = True, timeout_s: float = _PATIENCE_S) -> None:
+        """Offer a batch to train on; returns as soon as there is room for it.
+
+        Args:
+            inputs: The model's inputs: a tensor, or a sequence of them.
+            targets: What the criterion is given beside the outputs.
+            update: Whether the optimizer steps after it.
+            timeout_s: How long to wait for room.
+        """
         self._offer("train", inputs, targets, update, timeout_s)
 
-    def validate(self, inputs, targets, *, timeout_s: float = _PATIENCE_S) -> None:
-        """Offer a batch to be judged by the eval graph, after all that was offered before it."""
+    def validate(self, inputs: Any, targets: Any, *, timeout_s: float = _PATIENCE_S) -> None:
+        """Offer a batch to be judged by the eval graph, after all that was offered before it.
+
+        Args:
+            inputs: The model's inputs.
+            targets: What the criterion is given beside the outputs.
+            timeout_s: How long to wait for room.
+        """
         self._offer("validate", inputs, targets, False, timeout_s)
 
-    def predict(self, inputs, *, timeout_s: float = _PATIENCE_S) -> None:
-        """Offer a batch whose outputs come back in the reports."""
+    def predict(self, inputs: Any, *, timeout_s: float = _PATIENCE_S) -> None:
+        """Offer a batch whose outputs come back in the reports.
+
+        Args:
+            inputs: The model's inputs.
+            timeout_s: How long to wait for room.
+        """
         self._offer("predict", inputs, None, False, timeout_s)
 
-    def drain(self, timeout_s: float = _PATIENCE_S) -> list[dict]:
-        """Wait for all batches, and return the reports on those that were not returned yet, in their order."""
+    def drain(self, timeout_s: float = _PATIENCE_S) -> list[dict[str, Any]]:
+        """Wait for all batches.
+
+        Args:
+            timeout_s: How long to wait.
+
+        Returns:
+            The reports on the batches that were not returned yet, in their order: `loss`, `samples`, `correct` and the
+            like of each pass.
+        """
         self._core.drain(timeout_s)
         return self._core.reports()
 
-    def statistics(self) -> list[dict]:
+    def statistics(self) -> list[dict[str, Any]]:
         """Per stage: passes, updates, staleness, versions of the weights, seconds computed and running."""
         return [self._core.statistics(stage) for stage in range(self.size)]
 
@@ -100,17 +137,22 @@ class LocalCluster:
         return self._core.parameters(stage)
 
     def stop(self, stage: int, reason: str = "was stopped") -> None:
-        """End the run from one of its stages, as if it had failed there."""
+        """End the run from one of its stages, as if it had failed there.
+
+        Args:
+            stage: The number of the stage.
+            reason: What the others are told of it, after its name.
+        """
         self._core.stop(stage, reason)
 
     def close(self) -> None:
         """Wait for all batches and end. Raises what a stage failed with."""
         self._core.close()
 
-    def __enter__(self):
+    def __enter__(self) -> "LocalCluster":
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: type | None, *_: object) -> None:
         if kind is None:
             self.close()
         self._core.end()

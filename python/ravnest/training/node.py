@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -15,16 +15,15 @@ from ..errors import Error
 from ..keywords import refuse_unknown
 from ..seed import current_seed
 from ..settings import check_training_numbers, compression_name, outer_settings, whole_number
-from .configure import configure
-from .criterion import Faults, Judge, farewell_of
+from .configure import configure, judge_of
+from .criterion import Faults, farewell_of
 from .custom_stage import captured_stage
 from .endings import end_in_words
 from .environment import name_from_outside, share_cores
-from .labels import Labels
 from .optimizers import StageOptimizer
-from .run import Run
+from .run import Run, serve
 from .schedulers import StageScheduler
-from .sharding import Share, share_of
+from .sharding import Share
 
 
 class Node(NamedTensors):
@@ -33,42 +32,70 @@ class Node(NamedTensors):
     The same script runs on every node; only `name` ("node_0", "node_17") differs. Without it the environment variable
     RAVNEST_NODE or the command line's `--node` gives the name.
 
-    `model` is a module of your own in place of the planned stage: it takes what that stage is sent, and returns what
-    that stage returns. `optimizer` is an optimizer class, a function `(params, **optimizer_params)` or a name
-    ("AdamW", "LAMB"), and needed to train any stage that is not wholly frozen; those of torch.optim run natively, all
-    others as they are. `lr_scheduler` is a class or a
-    function `(optimizer, **lr_scheduler_params)`, stepped when an epoch is over, or after each update with
-    `lr_step_on_epoch_change=False`.
-    `criterion(outputs, targets)` runs where the model ends: `outputs` as the model returns them, `targets` the item
-    that `labels` (or `test_labels`) yields for the batch, whole, on the outputs' device. Gradients add up over
-    `update_frequency` batches and are not scaled. `compression` is False, True (fp16), "bf16", "int8", "int4" or
-    "topk:0.01". Clusters average their weights every `reduce_factor` updates, by default once per epoch; with
-    `average_optim=True` also what an optimizer of torch.optim keeps.
-
-    Ours: `schedule` ("async", "sync", "gpipe"), `window` (passes in flight; 0: as planned), `microbatches` (cuts each
-    batch into so many passes with one update), `average` ("overlap": clusters train on while they average; "drain":
-    they stop for it), `outer="nesterov"` with `outer_momentum` and `outer_rate` (for rare averaging),
-    `recompute` (less memory for more time), `clip_value` and `clip_norm` (limits of the gradients' elements, and of the
-    norm of each stage's gradients), `seed`, `node_data`, `trained` (where stages are saved), `threads`, `insecure` (no
-    TLS, on one machine only) and `progress`.
-
     Use it as a context manager, or call `stop()` at the end.
+
+    Args:
+        name: Which node of the plan this is.
+        model: A module of your own in place of the planned stage: it takes what that stage is sent, and returns what
+            that stage returns.
+        optimizer: An optimizer class, a function `(params, **optimizer_params)` or a name ("AdamW", "LAMB"); needed to
+            train any stage that is not wholly frozen. Those of torch.optim run natively, all others as they are.
+        optimizer_params: Its keywords.
+        lr_scheduler: A class or a function `(optimizer, **lr_scheduler_params)`.
+        lr_scheduler_params: Its keywords.
+        lr_step_on_epoch_change: Whether it is stepped when an epoch is over, or after each update.
+        criterion: A function `(outputs, targets)` that gives the loss. It runs where the model ends: `outputs` as the
+            model returns them, `targets` the item that `labels` yields for the batch, whole, on the outputs' device.
+        update_frequency: The batches over which gradients add up before an update; they are not scaled.
+        reduce_factor: The updates after which clusters average their weights; by default once per epoch.
+        labels: What yields the targets of training: a loader, a tensor or anything that can be iterated anew.
+        test_labels: What yields those of validation.
+        device: Where the stage is computed.
+        loss_filename: The file that gets a line per update.
+        compression: Of what is sent: False, True (fp16), "bf16", "int8", "int4" or "topk:0.01".
+        average_optim: Whether clusters also average the state of an optimizer of torch.optim.
+        schedule: "async", "sync" or "gpipe".
+        window: Passes in flight; 0: as planned.
+        microbatches: Cuts each batch into so many passes, with one update.
+        average: "overlap": clusters train on while they average; "drain": they stop for it.
+        outer: "nesterov" for rare averaging; None takes the mean itself.
+        outer_momentum: Of Nesterov's method.
+        outer_rate: Of Nesterov's method.
+        recompute: Whether passes are computed again for their gradients: less memory for more time.
+        clip_value: The limit of each element of the gradients.
+        clip_norm: The limit of the norm of each stage's gradients.
+        seed: By default that of `set_seed`.
+        node_data: The folder of the plan.
+        trained: Where stages are saved.
+        threads: Of the stage's computing; by default its share of the machine's cores.
+        insecure: Whether to do without TLS; on one machine only.
+        progress: Whether to show how far it is.
+        **kwargs: There are no others; a wrong name is an error that has the right one.
+
+    Attributes:
+        name: Which node of the plan this is.
+        node_type: "root", "stem", "leaf" or "solo".
+        stage: The number of its stage, from 0; `stages` is how many there are.
+        is_root: Whether it feeds the data; `is_leaf`: whether it computes the loss.
+        cluster_id: The number of its cluster, from 0; `clusters` is how many there are.
+        n_forwards: The batches that were fed to train on.
+        run: What the root feeds: how far it is, and what a training loop can wait for.
     """
 
     def __init__(
         self,
         name: str | None = None,
-        model=None,
-        optimizer=None,
-        optimizer_params=None,
-        lr_scheduler=None,
-        lr_scheduler_params=None,
+        model: torch.nn.Module | None = None,
+        optimizer: str | Callable[..., Any] | None = None,
+        optimizer_params: Mapping[str, Any] | None = None,
+        lr_scheduler: Callable[..., Any] | None = None,
+        lr_scheduler_params: Mapping[str, Any] | None = None,
         lr_step_on_epoch_change: bool = True,
-        criterion=None,
+        criterion: Callable[[Any, Any], torch.Tensor] | None = None,
         update_frequency: int = 1,
         reduce_factor: int | None = None,
-        labels=None,
-        test_labels=None,
+        labels: Any = None,
+        test_labels: Any = None,
         device: str | torch.device = "cpu",
         loss_filename: str = "losses.txt",
         compression: bool | str = False,
@@ -85,13 +112,13 @@ class Node(NamedTensors):
         clip_value: float | None = None,
         clip_norm: float | None = None,
         seed: int | None = None,
-        node_data: str = "node_data",
-        trained: str = "trained",
+        node_data: str | os.PathLike[str] = "node_data",
+        trained: str | os.PathLike[str] = "trained",
         threads: int | None = None,
         insecure: bool = False,
         progress: bool = True,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         self.name = name or name_from_outside()
         self.criterion, self.labels, self.test_labels = criterion, labels, test_labels
         self.update_frequency, self.microbatches = update_frequency, microbatches
@@ -104,7 +131,7 @@ class Node(NamedTensors):
         self.n_forwards = 0
         self.label_digest: int | None = None  # of the batch that is fed next; 0: it has none; None: not known
         self.progress = progress
-        self._scheduler = StageScheduler(lr_scheduler, lr_scheduler_params, lr_step_on_epoch_change)
+        self._scheduler = StageScheduler(lr_scheduler, dict(lr_scheduler_params or {}), lr_step_on_epoch_change)
         self.batch_size: int | None = None  # of labels that come without batches; None: as planned
         self._shard: bool | None = None  # whether training data are cut, once a Trainer has said so
         self._call: str | None = None
@@ -143,8 +170,6 @@ class Node(NamedTensors):
         self.run = Run(lambda: self._member, self._calls)
         self._optimizer = StageOptimizer(core, optimizer, options)
 
-    # -- facts
-
     @property
     def _member(self) -> _core.Node:
         if self._core is None:
@@ -162,7 +187,7 @@ class Node(NamedTensors):
         return self._calls[True]
 
     @property
-    def optimizer(self):
+    def optimizer(self) -> torch.optim.Optimizer | None:
         """The stage's optimizer, with its state; None for a stage without parameters."""
         self._optimizer.make(self._member)
         if self._call is None and self._configured:
@@ -170,7 +195,7 @@ class Node(NamedTensors):
         return self._optimizer.own
 
     @property
-    def lr_scheduler(self):
+    def lr_scheduler(self) -> torch.optim.lr_scheduler.LRScheduler | None:
         """The stage's scheduler in torch, once the first call has begun; None where there is none."""
         return self._scheduler.own
 
@@ -193,24 +218,34 @@ class Node(NamedTensors):
         """What this node's cluster trains on: all, or its part where Trainer(shard=True) asks for it."""
         return Share(self.cluster_id, self.clusters) if self._shard else Share()
 
-    def schedule_rates(self, lr_scheduler, lr_scheduler_params: Mapping | None) -> None:
-        """Take another scheduler than the one that the node was made with; before the first call."""
-        self._scheduler = self._scheduler.replaced_by(lr_scheduler, lr_scheduler_params)
+    def schedule_rates(self, lr_scheduler: Callable[..., Any], lr_scheduler_params: Mapping[str, Any] | None) -> None:
+        """Take another scheduler than the one that the node was made with; before the first call.
+
+        Args:
+            lr_scheduler: A class or a function `(optimizer, **lr_scheduler_params)`.
+            lr_scheduler_params: Its keywords.
+        """
+        self._scheduler = self._scheduler.replaced_by(lr_scheduler, dict(lr_scheduler_params or {}))
 
     def _tensors(self) -> tuple[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]]:
         return self._member.parameters(), self._member.buffers()
 
-    # -- passes, on the root; on all others these do nothing: they serve
+    def forward_compute(self, tensors: Any = None, **kwargs: Any) -> None:
+        """Train on a batch. Returns as soon as there is room for the next one; `wait_for_backwards` waits for all.
 
-    def forward_compute(self, tensors=None, **kwargs) -> None:
-        """Train on a batch: the model's inputs, by position and by keyword (`attention_mask` or `l_attention_mask_`).
-
-        Returns as soon as there is room for the next one; `wait_for_backwards` waits for all.
+        Args:
+            tensors: The model's inputs by position: a tensor, a sequence of them, or a dict by name.
+            **kwargs: The model's inputs by keyword (`attention_mask` or `l_attention_mask_`).
         """
         self.train_on(tensors, kwargs)
 
     def train_on(self, tensors: Any, kwargs: Mapping[str, Any]) -> None:
-        """The same, with the keywords in a dict: their names may be any."""
+        """`forward_compute` with the keywords in a dict: their names may be any.
+
+        Args:
+            tensors: The model's inputs by position.
+            kwargs: The model's inputs by keyword.
+        """
         if not self.is_root:
             return
         self._direct_call()
@@ -223,12 +258,18 @@ class Node(NamedTensors):
         self.run.train(tensors, kwargs, digest or 0)
         self.n_forwards += 1
 
-    def no_grad_forward_compute(self, tensors=None, output_type: str | None = None, **kwargs):
+    def no_grad_forward_compute(self, tensors: Any = None, output_type: str | None = None, **kwargs: Any) -> Any:
         """Run a batch through the model in eval mode.
 
-        `output_type` "val_accuracy" or "accuracy" counts it in the present sweep, against `test_labels`: the sweep ends
-        when something else is done, and of "val_accuracy" leaves a line in val_accuracies.txt. "prediction" returns
-        the model's outputs.
+        Args:
+            tensors: The model's inputs by position, as for `forward_compute`.
+            output_type: "val_accuracy" or "accuracy" counts the batch in the present sweep, against `test_labels`: the
+                sweep ends when something else is done, and of "val_accuracy" leaves a line in val_accuracies.txt.
+                "prediction", or None, gives the model's outputs.
+            **kwargs: The model's inputs by keyword.
+
+        Returns:
+            The model's outputs, where they are asked for, on the root.
         """
         if not self.is_root:
             return None
@@ -263,8 +304,6 @@ class Node(NamedTensors):
         self.run.end_epoch()
         self.n_forwards = 0
 
-    # -- its life
-
     def start(self) -> None:
         """A node runs from the moment it is made; this is for scripts that call it."""
 
@@ -291,11 +330,11 @@ class Node(NamedTensors):
         if self.clusters > 1:
             self.call("get_latest_weights", self._member.average)
 
-    def __enter__(self):
+    def __enter__(self) -> "Node":
         return self
 
-    def __exit__(self, kind, error, trace):
-        if kind is None:
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
             self.stop()
             return
         self._faults.explain(error)
@@ -304,12 +343,16 @@ class Node(NamedTensors):
             self._core.close()
             self._core = None
 
-    # -- calls
+    def call(self, name: str, body: Callable[[], Any], save: bool = False) -> Any:
+        """Run something on the root; on other nodes serve until the root's call of the same name is over.
 
-    def call(self, name: str, body, save: bool = False):
-        """Run `body` on the root as the call `name`; on other nodes serve until the root's call of that name is over.
+        Args:
+            name: Of the call.
+            body: What the root runs.
+            save: Whether all stages are saved at the end.
 
-        Returns what `body` does; on other nodes nothing, but the accuracy that the root found where it evaluates.
+        Returns:
+            What `body` does; on other nodes nothing, but the accuracy that the root found where it evaluates.
         """
         if self._call is not None:
             return body()
@@ -320,7 +363,7 @@ class Node(NamedTensors):
         try:
             core.begin(name)
             if not self.is_root:
-                return _serve(core, name)
+                return serve(core, name)
             result = body()
             if self._call is not None:
                 self.leave_call(save)
@@ -350,26 +393,7 @@ class Node(NamedTensors):
         if not self._configured:
             self._scheduler.make(lambda: self.optimizer)
             after_epoch, after_update = (self._faults.of(step) for step in self._scheduler.for_core())
-            judge = self._faults.of(self._judge(core)) if self.is_leaf else None
+            judge = self._faults.of(judge_of(self, core, self._calls)) if self.is_leaf else None
             configure(core, self, judge, self._faults.of(self._optimizer.for_core()), (after_epoch, after_update))
             self._configured = True
         core.stop_at_nan(self.stop_at_nan)
-
-    def _judge(self, core: _core.Node) -> Judge:
-        return Judge(
-            self._calls,
-            self.criterion,
-            *(
-                Labels(source, self.seed, self.batch_size or core.batch, self.name, core.name_of(0))
-                for source in (share_of(self.labels, self.share), self.test_labels)
-            ),
-        )
-
-
-def _serve(core: _core.Node, name: str) -> float | None:
-    """Serve until the root's call is over; of one that evaluates, the accuracy that the root has found."""
-    closing = core.serve()
-    while closing["more"]:
-        core.begin(name)
-        closing = core.serve()
-    return closing["accuracy"] if name == "evaluate" else None

@@ -2,6 +2,7 @@
 
 import inspect
 import types
+from typing import NoReturn
 
 import torch
 
@@ -70,12 +71,12 @@ class NamedOptimizer(torch.optim.Optimizer):
         defaults.pop("params")
         super().__init__(params, defaults)
 
-    def step(self, closure=None):
+    def step(self, closure=None) -> NoReturn:
         """The core steps it."""
         _refuse_to_step(self)
 
 
-def _refuse_to_step(optimizer, closure=None):
+def _refuse_to_step(optimizer, closure=None) -> NoReturn:
     """What `step` of a node's optimizer does when a script calls it: a step without gradients would change nothing."""
     raise RuntimeError("the node steps its optimizer by itself: leave optimizer.step() out of your script")
 

@@ -107,3 +107,12 @@ class Run:
         if accuracy is not None and show:
             print(f"accuracy {accuracy:.2f} %", file=sys.stderr)
         return accuracy
+
+
+def serve(core: _core.Node, name: str) -> float | None:
+    """Serve until the root's call is over; of one that evaluates, the accuracy that the root has found."""
+    closing = core.serve()
+    while closing["more"]:
+        core.begin(name)
+        closing = core.serve()
+    return closing["accuracy"] if name == "evaluate" else None

@@ -1,5 +1,7 @@
 """The user's learning-rate scheduler on one stage."""
 
+from typing import Any
+
 import torch
 
 from .criterion import guarded
@@ -14,7 +16,8 @@ class StageScheduler:
     def __init__(self, scheduler, params: dict | None, by_epoch: bool):
         self._made = (scheduler, dict(params or {}))
         self.by_epoch = by_epoch
-        self.own = self._optimizer = None
+        self.own: Any = None
+        self._optimizer: Any = None
         self._steps = 0
 
     def replaced_by(self, scheduler, params: dict | None) -> "StageScheduler":

@@ -2,8 +2,8 @@
 
 import copy
 import warnings
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sized
+from typing import NamedTuple, cast
 
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, Sampler, SequentialSampler
@@ -73,7 +73,8 @@ def check_shares(source, parts: int) -> None:
         raise ValueError(f"shard=True cannot cut {reason}: {_ONESELF}")
     size, least = len(source), 1
     if isinstance(source, DataLoader):
-        size, least = len(source.dataset), source.batch_size if source.drop_last else 1
+        size = len(cast(Sized, source.dataset))
+        least = (source.batch_size or 1) if source.drop_last else 1
     if size // parts < least:
         what = "one sample" if least == 1 else f"one batch of {least} (drop_last=True leaves out shorter ones)"
         raise ValueError(f"shard=True has {size} samples for {parts} clusters, which is less than {what} for each")
@@ -104,6 +105,6 @@ def _why_not(source) -> str | None:
     sampler = source.sampler
     if type(sampler) not in (RandomSampler, SequentialSampler):
         return f"a DataLoader with a sampler of its own ({type(sampler).__name__})"
-    if len(sampler) != len(source.dataset) or getattr(sampler, "replacement", False):
+    if len(cast(Sized, sampler)) != len(cast(Sized, source.dataset)) or getattr(sampler, "replacement", False):
         return f"a DataLoader whose {type(sampler).__name__} does not take each sample once"
     return None

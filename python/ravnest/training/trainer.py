@@ -2,7 +2,8 @@
 
 import functools
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import torch
 from torch.utils import _pytree as pytree
@@ -11,6 +12,7 @@ from ..keywords import refuse_unknown
 from ..settings import whole_number
 from .batch_counts import BatchCounts, check_loader, length_of
 from .labels import Items, digest_of, items_of, label_part, loader_of
+from .node import Node
 from .sharding import check_shares, warn_of_same_data
 
 
@@ -31,29 +33,43 @@ def _as_call(function):
 class Trainer:
     """Trains, evaluates and predicts with a node. On stems and leaves each call serves until the root's own is over.
 
-    `train_loader` and `val_loader` are loaders, tensors, or Datasets, which are batched by `batch_size`. `val_freq=1`
-    validates once per epoch, N > 1 each time that `node.n_forwards` reaches a multiple of N; always at the end.
-    `step_size` multiplies the node's `update_frequency`; `microbatches` cuts each batch into so many passes.
-    `save=True` saves all stages after training. `inputs_dtype` is what inputs are cast to. `stop_at_nan=True` ends the
-    run with an error at the first loss that is not finite; otherwise a line says when that begins.
-
-    Where several clusters train side by side, `shard=True` gives each its part of the training data, another one in
-    each epoch where they are shuffled: between them they take every sample once. Loaders keep their batch size; the
-    node's `labels` are cut in the same way, validation data not at all. `shard=False` has every cluster train on all of
-    what it is given, and so does None, the default, with a warning. ValueError for what cannot be cut: iterables, and
-    loaders with samplers of their own.
-
     To write your own loop, subclass it: a `train` of your own calls `self.prelim_checks()`, then
     `self.node.forward_compute(...)` per batch and `self.node.wait_for_backwards()` per epoch. It runs on the root only.
+
+    Args:
+        node: The node to train with.
+        lr_scheduler: In place of the node's: a class or a function `(optimizer, **lr_scheduler_params)`.
+        lr_scheduler_params: Its keywords.
+        train_loader: What to train on: a loader, a tensor, or a Dataset, which is batched by `batch_size`.
+        val_loader: What to validate with, likewise.
+        val_freq: 1 validates once per epoch, N > 1 each time that `node.n_forwards` reaches a multiple of N; always at
+            the end.
+        save: Whether all stages are saved after training.
+        epochs: How often to go through `train_loader`.
+        batch_size: Of what comes without batches.
+        step_size: Multiplies the node's `update_frequency`.
+        inputs_dtype: What inputs are cast to.
+        microbatches: Cuts each batch into so many passes, with one update.
+        shard: Where several clusters train side by side, True gives each its part of the training data, another one in
+            each epoch where they are shuffled: between them they take every sample once. Loaders keep their batch size;
+            the node's `labels` are cut in the same way, validation data not at all. False has every cluster train on
+            all of what it is given, and so does None, with a warning.
+        stop_at_nan: Whether the run ends with an error at the first loss that is not finite; otherwise a line says when
+            that begins.
+        **kwargs: There are no others; a wrong name is an error that has the right one.
+
+    Raises:
+        ValueError: A number cannot be meant, or `shard=True` cannot cut the data: iterables, and loaders with samplers
+            of their own.
     """
 
     def __init__(
         self,
-        node=None,
-        lr_scheduler=None,
-        lr_scheduler_params=None,
-        train_loader=None,
-        val_loader=None,
+        node: Node | None = None,
+        lr_scheduler: Callable[..., Any] | None = None,
+        lr_scheduler_params: Mapping[str, Any] | None = None,
+        train_loader: Any = None,
+        val_loader: Any = None,
         val_freq: int = 1,
         save: bool = False,
         epochs: int = 1,
@@ -63,10 +79,10 @@ class Trainer:
         microbatches: int | None = None,
         shard: bool | None = None,
         stop_at_nan: bool = False,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         refuse_unknown("Trainer", kwargs, Trainer.__init__)
-        self.node = node
+        self.node = cast(Node, node)  # None where none was given, which each call refuses
         batch_size, step_size = whole_number("batch_size", batch_size), whole_number("step_size", step_size)
         val_freq, epochs = whole_number("val_freq", val_freq), whole_number("epochs", epochs, least=0)
         self.train_loader, self.val_loader = loader_of(train_loader, batch_size), loader_of(val_loader, batch_size)
@@ -89,7 +105,7 @@ class Trainer:
         if lr_scheduler is not None:
             node.schedule_rates(lr_scheduler, lr_scheduler_params)
 
-    def _shard(self, shard, train_loader):
+    def _shard(self, shard: bool | None, train_loader: Any) -> None:
         node = self.node
         if shard is not None:
             node.shard = shard
@@ -150,8 +166,15 @@ class Trainer:
         return self.node.run.accuracy(self.node.progress)
 
     @_as_call
-    def pred(self, data):
-        """The model's outputs for `data`: a batch, or a loader, whose outputs are put together. On the root."""
+    def pred(self, data: Any) -> Any:
+        """Predict, on the root.
+
+        Args:
+            data: A batch, or a loader.
+
+        Returns:
+            The model's outputs; those of a loader's batches put together. None on other nodes.
+        """
         if isinstance(data, torch.Tensor | Mapping | tuple) or (
             isinstance(data, list) and all(isinstance(each, torch.Tensor) for each in data)
         ):
@@ -177,7 +200,7 @@ class Trainer:
             run.warn(line)
         run.end_sweep()
 
-    def _inputs(self, item):
+    def _inputs(self, item: Any) -> tuple[Any, dict[str, Any]]:
         """(tensors, keywords) of the model, from an item of a loader."""
         call = self.node.signature
         if isinstance(item, Mapping):

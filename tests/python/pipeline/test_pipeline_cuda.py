@@ -7,7 +7,7 @@ from support.ports import free_addresses
 from torch.nn.functional import mse_loss
 
 import ravnest
-from ravnest.training.local_cluster import LocalCluster
+from ravnest import LocalCluster
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -10,7 +10,7 @@ from support.nodes import wait_for
 from support.soaked import soaked
 from torch.nn.functional import mse_loss
 
-from ravnest.training.local_cluster import LocalCluster
+from ravnest import LocalCluster
 
 STEPS = 20
 

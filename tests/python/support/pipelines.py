@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 import ravnest
-from ravnest.training.local_cluster import LocalCluster
+from ravnest import LocalCluster
 from support import models
 from support.eager import Eager
 from support.passes import assert_same, flat_inputs
