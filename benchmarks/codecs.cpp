@@ -46,9 +46,6 @@ void measure_checksums(const std::vector<float>& values, std::vector<float>& oth
   const ByteSpan bytes = std::as_bytes(std::span(values));
   std::uint32_t sink = 0;
   print("crc32c", gigabytes_per_second(kBytes, [&] { sink += crc32c(bytes); }), peer);
-  print("copy_crc32c",
-        gigabytes_per_second(kBytes, [&] { sink += copy_crc32c(reinterpret_cast<std::byte*>(other.data()), bytes); }),
-        peer);
   // In cache: 16 KiB, many times over.
   constexpr std::size_t kNear = 16384;
   constexpr int kTimes = 256;

@@ -294,7 +294,7 @@ void Node::look_for_strangers() {
   for (const std::string& node : driver_->waiting_for()) {
     const auto peer = endpoint_->statistics(node);
     if (peer.ok() && peer->state == transport::PeerState::kWaiting &&
-        peer->reason.starts_with(transport::tcp::kOfAnotherPlan))
+        peer->trouble == transport::PeerTrouble::kOtherPlan)
       return stop({text("failed: it cannot work with ", node, ": ", peer->reason)});
   }
 }

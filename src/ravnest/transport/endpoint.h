@@ -45,6 +45,12 @@ enum class PeerState : std::uint8_t {
 std::string_view name(PeerState state);
 inline std::ostream& operator<<(std::ostream& out, PeerState state) { return out << name(state); }
 
+// What keeps a peer away, as far as there is something to decide on; the reason tells people the rest.
+enum class PeerTrouble : std::uint8_t {
+  kNone,
+  kOtherPlan,  // its certificate is good, but of another plan: waiting will not help
+};
+
 enum class Channel : std::uint8_t {
   kTraining = 0,
   kAveraging = 1,  // RingChunk, Averaging
@@ -56,6 +62,7 @@ Channel channel_of(const wire::Message& message);
 struct PeerChange {
   PeerState state = PeerState::kWaiting;
   std::string reason;  // a sentence; empty for kUp
+  PeerTrouble trouble = PeerTrouble::kNone;
 };
 
 struct Event {
@@ -70,6 +77,7 @@ using Completion = std::function<void(const Status&)>;
 struct PeerStatistics {
   PeerState state = PeerState::kWaiting;
   std::string reason;
+  PeerTrouble trouble = PeerTrouble::kNone;
   std::uint64_t messages_sent = 0;  // and acknowledged
   std::uint64_t messages_received = 0;
   std::uint64_t bytes_sent = 0;  // on the connection: messages, frames, heartbeats; TLS comes on top

@@ -120,6 +120,7 @@ Result<PeerStatistics> Switchboard::statistics(const std::string& peer_name) con
   PeerStatistics statistics = peer->past;
   statistics.state = peer->state;
   statistics.reason = peer->reason;
+  statistics.trouble = peer->trouble;
   peer->session->add_to(statistics);
   return statistics;
 }

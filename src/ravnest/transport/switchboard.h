@@ -73,7 +73,7 @@ class Switchboard {
   // The connection is gone.
   void unlinked(const std::string& peer, std::string_view reason);
   // Why there is no connection yet or any more, for those who wait.
-  void note(const std::string& peer, std::string reason);
+  void note(const std::string& peer, std::string reason, PeerTrouble trouble = PeerTrouble::kNone);
   // The peer said that it ends.
   void left(const std::string& peer, std::string_view reason);
   // The session can not go on: what came makes no sense, or the peer must not talk to us.
@@ -105,6 +105,7 @@ class Switchboard {
     std::uint64_t serial = 0;  // of the session, counted here
     PeerState state = PeerState::kWaiting;
     std::string reason;
+    PeerTrouble trouble = PeerTrouble::kNone;
     PeerStatistics past;  // of earlier sessions, and what is counted per peer
   };
   struct Queued {

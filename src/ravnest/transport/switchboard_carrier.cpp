@@ -19,6 +19,7 @@ void Switchboard::change(const std::string& name, Peer& peer, PeerState state, s
   const bool news = peer.state != state || state == PeerState::kLost;
   peer.state = state;
   peer.reason = std::move(reason);
+  peer.trouble = PeerTrouble::kNone;
   if (news) announce(name, peer);
 }
 
@@ -39,7 +40,7 @@ void Switchboard::announce(Inbox& inbox, const std::string& name, const Peer& pe
     if (is_loss(earlier->state) && !is_loss(peer.state)) break;
     events.erase(events.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  events.push_back({name, peer.serial, 0, 0, PeerChange{peer.state, peer.reason}});
+  events.push_back({name, peer.serial, 0, 0, PeerChange{peer.state, peer.reason, peer.trouble}});
   inbox.notify = true;
 }
 
@@ -108,16 +109,14 @@ void Switchboard::unlinked(const std::string& peer_name, std::string_view reason
   change(peer_name, peer, PeerState::kDown, std::string(reason));
 }
 
-void Switchboard::note(const std::string& peer_name, std::string reason) {
+void Switchboard::note(const std::string& peer_name, std::string reason, PeerTrouble trouble) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *find(peer_name);
   if (peer.session->linked() || peer.reason == reason) return;
-  if (peer.state == PeerState::kWaiting) {
-    peer.reason = std::move(reason);
-    announce(peer_name, peer);
-  } else if (peer.state == PeerState::kDown) {
-    peer.reason = std::move(reason);
-  }
+  if (peer.state != PeerState::kWaiting && peer.state != PeerState::kDown) return;
+  peer.reason = std::move(reason);
+  peer.trouble = trouble;
+  if (peer.state == PeerState::kWaiting) announce(peer_name, peer);
 }
 
 void Switchboard::left(const std::string& peer_name, std::string_view reason) {

@@ -1,6 +1,5 @@
 #include "ravnest/wire/crc32c.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -67,22 +66,6 @@ std::vector<Crc32cKernel> crc32c_kernels() {
 
 std::uint32_t crc32c(ByteSpan bytes, std::uint32_t crc) {
   return ~fastest_crc32c().extend(bytes.data(), bytes.size(), ~crc);
-}
-
-std::uint32_t copy_crc32c(std::byte* to, ByteSpan from, std::uint32_t crc) {
-  // Small enough that what was just summed is copied from the nearest cache. Summing first is what makes the pair as
-  // fast as a copy alone: a piece that is written first competes with itself for the memory.
-  constexpr std::size_t kPiece = 8192;
-  const Crc32cKernel& kernel = fastest_crc32c();
-  std::uint32_t state = ~crc;
-  while (!from.empty()) {
-    const ByteSpan piece = from.first(std::min(kPiece, from.size()));
-    state = kernel.extend(piece.data(), piece.size(), state);
-    std::memcpy(to, piece.data(), piece.size());
-    to += piece.size();
-    from = from.subspan(piece.size());
-  }
-  return ~state;
 }
 
 }  // namespace ravnest::wire

@@ -15,8 +15,4 @@ namespace ravnest::wire {
 // crc32c(b, crc32c(a)) is the sum of a followed by b. Nothing has the sum 0.
 std::uint32_t crc32c(ByteSpan bytes, std::uint32_t crc = 0);
 
-// Copies `from` to `to` and returns what crc32c(from, crc) would, with one way through memory instead of two.
-// The two must not overlap.
-std::uint32_t copy_crc32c(std::byte* to, ByteSpan from, std::uint32_t crc = 0);
-
 }  // namespace ravnest::wire

@@ -17,7 +17,9 @@
 namespace ravnest::wire {
 
 inline constexpr std::uint16_t kMajorVersion = 1;
-inline constexpr std::uint16_t kMinorVersion = 0;
+inline constexpr std::uint16_t kMinorVersion = 1;
+// From here on a chunk over TLS has no checksum: TLS has its own, of the same bytes.
+inline constexpr std::uint16_t kNoChecksumsInTls = 1;
 
 // Messages of one lane arrive in the order in which they were sent; lanes overtake each other.
 inline constexpr std::size_t kLanes = 4;
@@ -36,7 +38,7 @@ struct FrameHeader {
   FrameKind kind = FrameKind::kHello;
   std::uint8_t lane = 0;       // of a chunk or an acknowledgement
   std::uint32_t size = 0;      // of the body
-  std::uint32_t checksum = 0;  // crc32c of the body
+  std::uint32_t checksum = 0;  // crc32c of the body; 0 for a chunk where the connection has checksums of its own
 };
 
 inline constexpr std::size_t kHeaderBytes = 16;

@@ -35,7 +35,7 @@ Reached not_connected(const Peer& peer, const Status& status, int system_error) 
 
 // The connection was there, and then it was not what it should be.
 Reached not_greeted(const Peer& peer, const Status& status, TlsTrouble tls) {
-  if (tls == TlsTrouble::kCertificate)
+  if (tls == TlsTrouble::kCertificate || tls == TlsTrouble::kOtherPlan)
     return failed(Trouble::kCertificate, invalid(peer.name, " at ", peer.address, ": ", status.message()));
   if (tls == TlsTrouble::kNotTls) return failed(Trouble::kNotANode, invalid(peer.address, ": ", status.message()));
   switch (status.code()) {

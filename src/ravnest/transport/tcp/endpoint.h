@@ -57,10 +57,6 @@ struct Options {
 // the port is taken.
 Result<std::unique_ptr<Endpoint>> open(Options options);
 
-// How the reason begins of a peer (PeerStatistics) whose certificate is good, but not for this plan: waiting will not
-// help.
-inline constexpr std::string_view kOfAnotherPlan = "its certificate is of another plan";
-
 // Whether the host is this machine's own, by its text alone: localhost, 127.0.0.0/8 or ::1.
 bool is_loopback(const std::string& host);
 

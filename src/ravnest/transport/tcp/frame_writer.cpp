@@ -10,10 +10,11 @@ namespace ravnest::transport::tcp {
 
 void FrameWriter::add(wire::FrameKind kind, std::uint8_t lane, std::vector<std::byte> head,
                       std::vector<wire::Slice> data) {
-  wire::FrameHeader header{kind, lane, static_cast<std::uint32_t>(head.size()), wire::crc32c(head)};
+  const bool sums = !trusts_stream_ || kind != wire::FrameKind::kChunk;
+  wire::FrameHeader header{kind, lane, static_cast<std::uint32_t>(head.size()), sums ? wire::crc32c(head) : 0};
   for (const wire::Slice& slice : data) {
     header.size += static_cast<std::uint32_t>(slice.size());
-    header.checksum = wire::crc32c(slice.bytes, header.checksum);
+    if (sums) header.checksum = wire::crc32c(slice.bytes, header.checksum);
   }
   const auto encoded = wire::encode(header);
   head.insert(head.begin(), encoded.begin(), encoded.end());

@@ -17,6 +17,9 @@ namespace ravnest::transport::tcp {
 
 class FrameWriter {
  public:
+  // From now on chunks have no checksum: the stream sees to it that they arrive as they are, and the reader knows.
+  void trust_stream() { trusts_stream_ = true; }
+
   // Queues a frame whose body is `head` and then `data`; together no more than its kind may have.
   void add(wire::FrameKind kind, std::uint8_t lane, std::vector<std::byte> head, std::vector<wire::Slice> data = {});
 
@@ -31,6 +34,7 @@ class FrameWriter {
   std::size_t skip_ = 0;  // bytes of the first that went
   std::size_t pending_bytes_ = 0;
   std::uint64_t bytes_written_ = 0;
+  bool trusts_stream_ = false;
   std::vector<ByteSpan> pieces_;  // of one call; kept for its memory
 };
 

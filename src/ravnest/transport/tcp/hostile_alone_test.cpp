@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -179,6 +180,33 @@ TEST(HostileAlone, WithoutFileDescriptorsThoseWhoAreConnectedGoOn) {
   a = open_a();
   ASSERT_TRUE(a.ok()) << a.status();
   talk(200);
+}
+
+TEST(HostileAlone, APeerOfAnotherPlanIsKnownByACode) {
+  const std::map<std::string, std::uint16_t> ports = {{"a", free_port()}, {"b", free_port()}};
+  const auto open_at = [&](const std::string& name, const std::string& peer) {
+    Options options;
+    options.name = name;
+    options.plan = "test";
+    options.listen = {"127.0.0.1", ports.at(name)};
+    options.peers = {{peer, {"127.0.0.1", ports.at(peer)}}};
+    options.identity = identity_of(new_authority(), name);  // each of a plan of its own
+    options.log = no_log();
+    return open(std::move(options));
+  };
+  const auto a = open_at("a", "b");
+  const auto b = open_at("b", "a");
+  ASSERT_TRUE(a.ok() && b.ok());
+  for (;;) {
+    const auto event = (*a)->receive(patiently());
+    ASSERT_TRUE(event.ok()) << event.status();
+    const auto* change = std::get_if<PeerChange>(&event->what);
+    if (change == nullptr || change->trouble == PeerTrouble::kNone) continue;
+    EXPECT_EQ(change->trouble, PeerTrouble::kOtherPlan);
+    EXPECT_THAT(change->reason, HasSubstr("its certificate is of another plan"));
+    EXPECT_EQ((*a)->statistics("b")->trouble, PeerTrouble::kOtherPlan);
+    return;
+  }
 }
 
 }  // namespace

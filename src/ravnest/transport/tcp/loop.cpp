@@ -305,7 +305,8 @@ void Loop::drop(std::uint64_t id, std::string_view reason) {
   if (std::exchange(line->second.linked, false)) {
     board_.unlinked(connection->peer, reason);
   } else {
-    board_.note(connection->peer, std::string(reason));
+    const bool other_plan = connection->stream.trouble() == TlsTrouble::kOtherPlan;
+    board_.note(connection->peer, std::string(reason), other_plan ? PeerTrouble::kOtherPlan : PeerTrouble::kNone);
   }
   retry_later(line->second);
 }

@@ -240,6 +240,10 @@ Status Loop::link(Connection& connection, const wire::Hello& hello) {
     if (linked.code() == Code::kCorrupt) board_.give_up(connection.peer, linked.message());
     return linked;
   }
+  if (tls_ && hello.minor >= wire::kNoChecksumsInTls) {
+    connection.reader.trust_stream();
+    connection.writer.trust_stream();
+  }
   Line& line = lines_[connection.peer];
   line.linked = true;
   line.backoff = kFirstBackoff;

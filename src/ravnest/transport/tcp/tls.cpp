@@ -8,28 +8,28 @@
 #include <cerrno>
 #include <system_error>
 
-#include "ravnest/transport/tcp/endpoint.h"
-
 namespace ravnest::transport::tcp {
 namespace {
 
 constexpr std::size_t kReadAhead = 256 << 10;
 
 // What was wrong with the other side's certificate, as seen here.
-Status certificate_failure(long error) {
+TlsFailure certificate_failure(long error) {
+  const auto refused = [](const auto&... words) { return TlsFailure{TlsTrouble::kCertificate, invalid(words...)}; };
   switch (error) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      return invalid("its certificate has expired: make the plan anew, or set this machine's clock if it is wrong");
-    case X509_V_ERR_CERT_NOT_YET_VALID: return invalid("its certificate is not valid yet: set this machine's clock");
+      return refused("its certificate has expired: make the plan anew, or set this machine's clock if it is wrong");
+    case X509_V_ERR_CERT_NOT_YET_VALID: return refused("its certificate is not valid yet: set this machine's clock");
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-      return invalid(kOfAnotherPlan, ": unpack the same plan's packages on both machines");
+      return {TlsTrouble::kOtherPlan,
+              invalid("its certificate is of another plan: unpack the same plan's packages on both machines")};
     default:
-      return invalid("its certificate is refused (", X509_verify_cert_error_string(error),
+      return refused("its certificate is refused (", X509_verify_cert_error_string(error),
                      "): unpack the same plan's packages on both machines");
   }
 }
@@ -118,7 +118,7 @@ TlsFailure tls_failure(SSL* session) {
   const unsigned long error = ERR_peek_error();
   ERR_clear_error();
   if (ERR_GET_REASON(error) == SSL_R_CERTIFICATE_VERIFY_FAILED)
-    return {TlsTrouble::kCertificate, certificate_failure(SSL_get_verify_result(session))};
+    return certificate_failure(SSL_get_verify_result(session));
   const bool ended = ERR_GET_REASON(error) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
   if (error != 0 && !ended) return protocol_failure(error);
   if (!ended && system_error != 0)

@@ -46,6 +46,7 @@ ShownCertificate shown_certificate(SSL* session);
 enum class TlsTrouble : unsigned char {
   kNone,
   kCertificate,  // one of the two sides does not accept the other's
+  kOtherPlan,    // the same: here, since it is of another plan
   kNotTls,       // what came is not TLS 1.3
   kConnection,   // it ended or failed, for a reason that is not TLS's own
 };
