@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "ravnest/wire/codec.h"
-#include "ravnest/wire/crc32c.h"
-#include "ravnest/wire/crc32c_kernels.h"
-#include "ravnest/wire/error_feedback.h"
+#include "ravnest/codec/codec.h"
+#include "ravnest/codec/crc32c.h"
+#include "ravnest/codec/crc32c_kernels.h"
+#include "ravnest/codec/error_feedback.h"
 
 namespace {
 
 using namespace ravnest;
-using namespace ravnest::wire;
+using namespace ravnest::codec;
 
 constexpr std::size_t kElements = std::size_t{4} << 20;
 constexpr std::size_t kBytes = kElements * sizeof(float);

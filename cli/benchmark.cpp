@@ -13,14 +13,14 @@
 #include "compute_rate.h"
 #include "process_share.h"
 #include "ranges.h"
-#include "ravnest/base/address.h"
 #include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
 #include "ravnest/machine/link_client.h"
 #include "ravnest/machine/link_server.h"
 #include "ravnest/machine/memory.h"
-#include "ravnest/machine/socket.h"
-#include "ravnest/plan/pool_entry.h"
+#include "ravnest/net/address.h"
+#include "ravnest/net/socket.h"
+#include "ravnest/plan/pool/pool_entry.h"
 #include "stop_signals.h"
 
 namespace ravnest::cli {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ravnest/base/descriptor.h"
-#include "ravnest/doctor/testing.h"
+#include "ravnest/doctor/testing/node_data.h"
 #include "ravnest/plan/files/write.h"
 
 namespace ravnest::doctor {
@@ -154,9 +154,9 @@ TEST_F(Commands, DoctorsOnTwoMachinesFindEachOther) {
 TEST_F(Commands, DoctorExaminesTheNodeThatWasUnpackedHere) {
   const auto node_0 = data_.run(0);
   const auto node_2 = data_.run(2);
-  plan::testing::write(data_.here().node_data / plan::node_file("node_1"),
-                       plan::encode_node(data_.here().plan, 1, data_.here().node_data));
-  const plan::testing::TemporaryFolder there;
+  test::write(data_.here().node_data / plan::node_file("node_1"),
+              plan::encode_node(data_.here().plan, 1, data_.here().node_data));
+  const test::TemporaryFolder there;
   const std::string package = (there.path() / "node_1.ravnest").string();
   EXPECT_EQ(run({"pack", "1", "-o", package}).ended(), 0);
   const std::string node_data = (there.path() / "node_data").string();

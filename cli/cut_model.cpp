@@ -1,8 +1,8 @@
 #include "cut_model.h"
 
+#include "ravnest/graph/cost/profile.h"
 #include "ravnest/graph/ir/archive.h"
-#include "ravnest/graph/profile.h"
-#include "ravnest/plan/clusterize.h"
+#include "ravnest/plan/clusterize/clusterize.h"
 
 namespace ravnest::cli {
 namespace {

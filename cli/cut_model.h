@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "ravnest/base/status.h"
-#include "ravnest/plan/costs.h"
-#include "ravnest/plan/form.h"
 #include "ravnest/plan/plan.h"
+#include "ravnest/plan/predict/costs.h"
+#include "ravnest/plan/search/form.h"
 
 namespace ravnest::cli {
 

@@ -23,13 +23,13 @@ struct DoctorOptions {
 
 void run_doctor(const DoctorOptions& options) {
   const StopSignals signals;
-  const auto here = doctor::read_plan_here(options.node_data);
+  const auto here = plan::read_plan_here(options.node_data);
   if (!here.ok()) {
     std::cout << doctor::line({doctor::Verdict::kProblem, "", here.status().message()}) << std::endl;
     throw CLI::RuntimeError(1);
   }
   const std::vector<int> nodes =
-      require(doctor::nodes_to_examine(*here, options.node, Wait::of(kLookupTime, signals.descriptor())));
+      require(plan::nodes_to_examine(*here, options.node, Wait::of(kLookupTime, signals.descriptor())));
   doctor::ExamineOptions examine;
   examine.software = release();
   examine.wait = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.wait_s));

@@ -2,11 +2,11 @@
 
 #include <ATen/Parallel.h>
 
-#include "ravnest/checkpoint/safetensors.h"
+#include "ravnest/archive/safetensors.h"
 #include "ravnest/graph/ir/archive.h"
-#include "ravnest/train/config.h"
-#include "ravnest/train/device.h"
-#include "ravnest/train/evaluate.h"
+#include "ravnest/train/config/config.h"
+#include "ravnest/train/loop/evaluate.h"
+#include "ravnest/train/node/device.h"
 
 namespace ravnest::cli {
 namespace {
@@ -17,7 +17,7 @@ Result<ir::Model> read_model(const EvalRequest& request) {
   if (model->stage)
     return invalid(request.model.string(), " is a stage of a model; give the archive that capture wrote");
   if (request.weights.empty()) return model;
-  const auto weights = checkpoint::read_safetensors(request.weights);
+  const auto weights = archive::read_safetensors(request.weights);
   if (!weights.ok()) return weights.status();
   const Status replaced = train::replace_weights(*model, weights->tensors, request.weights.string());
   if (!replaced.ok()) return replaced;

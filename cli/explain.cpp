@@ -1,5 +1,5 @@
 // `ravnest explain`: a plan in words and numbers.
-#include "ravnest/plan/explain.h"
+#include "ravnest/plan/show/explain.h"
 
 #include <filesystem>
 #include <iostream>
@@ -8,7 +8,7 @@
 #include "commands.h"
 #include "ravnest/base/file.h"
 #include "ravnest/plan/files/write.h"
-#include "ravnest/plan/svg.h"
+#include "ravnest/plan/show/svg.h"
 
 namespace ravnest::cli {
 namespace {

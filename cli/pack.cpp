@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "commands.h"
-#include "ravnest/doctor/plan_here.h"
 #include "ravnest/plan/files/folder.h"
+#include "ravnest/plan/files/local_plan.h"
 
 namespace ravnest::cli {
 namespace {
@@ -21,8 +21,8 @@ struct PackOptions {
 };
 
 void run_pack(PackOptions options) {
-  const doctor::PlanHere here = require(doctor::read_plan_here(options.node_data));
-  options.node = plan::node_name(require(doctor::node_named(here.plan, options.node)));
+  const plan::PlanHere here = require(plan::read_plan_here(options.node_data));
+  options.node = plan::node_name(require(plan::node_named(here.plan, options.node)));
   if (options.archive.empty()) options.archive = options.node + ".ravnest";
   if (!options.force && plan::is_there(options.archive))
     require(invalid(options.archive.string(), " exists already; --force replaces it"));

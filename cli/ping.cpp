@@ -38,8 +38,8 @@ std::string rate(double bytes_per_s) {
   return written;
 }
 
-transport::tcp::Caller asker(const PingOptions& options, const doctor::PlanHere& here, int asked) {
-  const auto named = doctor::asker_of(here, asked, options.as);
+transport::tcp::Caller asker(const PingOptions& options, const plan::PlanHere& here, int asked) {
+  const auto named = plan::asker_of(here, asked, options.as);
   // Without certificates anyone can act in any name.
   if (options.insecure && options.as.empty())
     return doctor::insecure_caller(here, named.ok() ? *named : asked, release());
@@ -75,8 +75,8 @@ void measure(const PingOptions& options, transport::tcp::Contact& contact, int s
 
 void run_ping(const PingOptions& options) {
   const StopSignals signals;
-  const doctor::PlanHere here = require(doctor::read_plan_here(options.node_data));
-  const int asked = require(doctor::node_named(here.plan, options.node));
+  const plan::PlanHere here = require(plan::read_plan_here(options.node_data));
+  const int asked = require(plan::node_named(here.plan, options.node));
   const transport::tcp::Peer peer = doctor::peer(here.plan, asked);
   const transport::tcp::Caller caller = asker(options, here, asked);
   const transport::tcp::Reached reached =

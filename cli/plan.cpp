@@ -6,9 +6,9 @@
 #include "progress.h"
 #include "ranges.h"
 #include "ravnest/base/file.h"
-#include "ravnest/plan/explain.h"
-#include "ravnest/plan/svg.h"
-#include "ravnest/wire/codec.h"
+#include "ravnest/codec/codec.h"
+#include "ravnest/plan/show/explain.h"
+#include "ravnest/plan/show/svg.h"
 
 namespace ravnest::cli {
 namespace {
@@ -24,7 +24,7 @@ struct PlanOptions {
 
 void run_plan(PlanOptions options) {
   if (!options.balance.empty()) options.request.form.balance = require(plan::parse_balance(options.balance));
-  options.request.form.training.sent_share = wire::encoded_share(require(wire::parse_codec(options.compression)));
+  options.request.form.training.sent_share = codec::encoded_share(require(codec::parse_codec(options.compression)));
   options.request.write = !options.dry_run;
   const Interruptible search("planning");
   options.request.form.progress = [&](double share) { return search.report(share); };

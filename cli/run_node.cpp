@@ -7,23 +7,23 @@
 #include <iostream>
 #include <thread>
 
-#include "ravnest/doctor/plan_here.h"
-#include "ravnest/train/trainer.h"
+#include "ravnest/plan/files/local_plan.h"
+#include "ravnest/train/loop/trainer.h"
 
 namespace ravnest::cli {
 namespace {
 
-metrics::ProgressOptions progress_options() {
-  metrics::ProgressOptions options;
-  if (::isatty(STDERR_FILENO) == 1) options.columns = metrics::terminal_columns(STDERR_FILENO);
+report::ProgressOptions progress_options() {
+  report::ProgressOptions options;
+  if (::isatty(STDERR_FILENO) == 1) options.columns = report::terminal_columns(STDERR_FILENO);
   return options;
 }
 
 // Nodes of the plan with the same host as that one, itself included.
 Result<int> nodes_beside(const NodeRequest& request) {
-  const auto here = doctor::read_plan_here(request.node_data);
+  const auto here = plan::read_plan_here(request.node_data);
   if (!here.ok()) return here.status();
-  const auto own = doctor::node_named(here->plan, request.name);
+  const auto own = plan::node_named(here->plan, request.name);
   if (!own.ok()) return own.status();
   const auto& nodes = here->plan.pool.nodes;
   const std::string& host = nodes[static_cast<std::size_t>(*own)].address.host;
@@ -56,7 +56,7 @@ Status run_node(const NodeRequest& request) {
   options.device = c10::Device(config->device);
   const Logger log(request.name, Level::kInfo);
   options.log = log;
-  metrics::Progress progress(std::cerr, progress_options());
+  report::Progress progress(std::cerr, progress_options());
   auto node = train::Node::open(std::move(options));
   if (!node.ok()) return node.status();
   if (const auto clusters = (*node)->plan().clusters.size();

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "ravnest/base/background.h"
 #include "ravnest/base/status.h"
+#include "ravnest/net/background.h"
 
 namespace ravnest::cli {
 

@@ -8,10 +8,10 @@
 #include "cut_model.h"
 #include "progress.h"
 #include "ravnest/base/file.h"
-#include "ravnest/plan/machine.h"
-#include "ravnest/plan/simulate.h"
-#include "ravnest/plan/simulation_svg.h"
-#include "ravnest/plan/simulation_text.h"
+#include "ravnest/plan/pool/machine.h"
+#include "ravnest/plan/simulate/simulate.h"
+#include "ravnest/plan/simulate/simulation_svg.h"
+#include "ravnest/plan/simulate/simulation_text.h"
 #include "simulate.h"
 
 namespace ravnest::cli {

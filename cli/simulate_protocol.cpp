@@ -8,14 +8,14 @@
 
 #include "commands.h"
 #include "progress.h"
-#include "ravnest/pipeline/simulation.h"
+#include "ravnest/stage/simulation/simulation.h"
 #include "simulate.h"
 
 namespace ravnest::cli {
 namespace {
 
-using pipeline::Sabotage;
-using pipeline::SimulationOutcome;
+using stage::Sabotage;
+using stage::SimulationOutcome;
 
 constexpr std::uint64_t kSeedsPerReport = 200;
 
@@ -41,9 +41,9 @@ void print_line(const std::string& line) { std::printf("  %s\n", line.c_str()); 
 void show(std::uint64_t seed, const SimulationOutcome& broken, Sabotage sabotage) {
   std::printf("seed %" PRIu64 " (%d stages, %" PRIu64 " passes) breaks a promise: %s\n", seed, broken.stages,
               broken.passes, broken.violation.c_str());
-  const SimulationOutcome shrunk = pipeline::shrink(broken, sabotage);
+  const SimulationOutcome shrunk = stage::shrink(broken, sabotage);
   std::printf("the shortest run found that breaks it (%d stages, %" PRIu64 " passes):\n", shrunk.stages, shrunk.passes);
-  pipeline::replay(shrunk.choices, print_line, sabotage);
+  stage::replay(shrunk.choices, print_line, sabotage);
 }
 
 void add(SimulationOutcome& total, const SimulationOutcome& one) {
@@ -69,8 +69,7 @@ void simulate_protocol(const ProtocolOptions& options) {
       break;
     const std::uint64_t seed = options.first_seed + done;
     if (options.verbose) std::printf("seed %" PRIu64 "\n", seed);
-    const SimulationOutcome outcome =
-        pipeline::simulate(seed, options.verbose ? print_line : pipeline::Tell(), sabotage);
+    const SimulationOutcome outcome = stage::simulate(seed, options.verbose ? print_line : stage::Tell(), sabotage);
     add(total, outcome);
     if (outcome.violation.empty()) continue;
     simulating.finish();

@@ -15,7 +15,7 @@
 #include "commands.h"
 #include "last_words.h"
 #include "ravnest/base/clock.h"
-#include "ravnest/doctor/plan_here.h"
+#include "ravnest/plan/files/local_plan.h"
 #include "stop_signals.h"
 
 namespace ravnest::cli {
@@ -172,9 +172,8 @@ class Run {
 
 void run_up(const UpOptions& options) {
   StopSignals signals;
-  const auto here = require(doctor::read_plan_here(options.node_data));
-  const std::vector<int> nodes =
-      require(doctor::nodes_to_examine(here, "", Wait::of(kLookupTime, signals.descriptor())));
+  const auto here = require(plan::read_plan_here(options.node_data));
+  const std::vector<int> nodes = require(plan::nodes_to_examine(here, "", Wait::of(kLookupTime, signals.descriptor())));
   std::vector<std::string> names;
   for (const int node : nodes) names.push_back(plan::node_name(node));
   Run run(signals);

@@ -9,5 +9,5 @@ _OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]+)[^)]*\)")
 
 
 def on_page_markdown(markdown: str, **_) -> str:
-    """`[executor.h](../src/ravnest/graph/executor.h)` as `src/ravnest/graph/executor.h`."""
+    """`[executor.h](../src/ravnest/graph/run/executor.h)` as `src/ravnest/graph/run/executor.h`."""
     return _OUTSIDE.sub(lambda link: f"`{link[2]}`", markdown)

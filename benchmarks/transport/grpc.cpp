@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "pair.h"
-#include "ravnest/plan/files/identity.h"
+#include "ravnest/identity/identity.h"
 
 namespace ravnest::benchmark {
 namespace {
@@ -99,9 +99,9 @@ class GrpcPair final : public Pair {
     auto server_credentials = grpc::InsecureServerCredentials();
     auto credentials = grpc::InsecureChannelCredentials();
     if (tls) {
-      const auto authority = plan::Authority::create("bench");
-      const plan::Identity near = authority->issue("near").value();
-      const plan::Identity far = authority->issue("far").value();
+      const auto authority = identity::Authority::create("bench");
+      const identity::Identity near = authority->issue("near").value();
+      const identity::Identity far = authority->issue("far").value();
       grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
       options.pem_root_certs = authority->certificate();
       options.pem_key_cert_pairs.push_back({far.key, far.certificate});

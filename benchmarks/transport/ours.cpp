@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "pair.h"
-#include "ravnest/machine/socket.h"
-#include "ravnest/plan/files/identity.h"
+#include "ravnest/identity/identity.h"
+#include "ravnest/net/socket.h"
 #include "ravnest/transport/inproc/network.h"
 #include "ravnest/transport/tcp/endpoint.h"
 
@@ -66,10 +66,10 @@ class EndpointPair : public Pair {
 
  private:
   wire::Message message_of(std::size_t size) {
-    if (data_.size() != size) data_ = wire::slice_of(std::vector<std::byte>(size, std::byte{1}));
+    if (data_.size() != size) data_ = slice_of(std::vector<std::byte>(size, std::byte{1}));
     wire::Forward forward;
     forward.tensors.push_back(
-        {0, false, {ir::DType::kUInt8, wire::CodecKind::kNone, {static_cast<std::int64_t>(size)}, data_}});
+        {0, false, {DType::kUInt8, codec::CodecKind::kNone, {static_cast<std::int64_t>(size)}, data_}});
     return forward;
   }
 
@@ -81,15 +81,15 @@ class EndpointPair : public Pair {
     }
   }
 
-  wire::Slice data_;
+  Slice data_;
   std::thread echo_;
 };
 
 class TcpPair final : public EndpointPair {
  public:
   explicit TcpPair(bool tls) {
-    std::optional<plan::Authority> authority;
-    if (tls) authority.emplace(plan::Authority::create("bench").value());
+    std::optional<identity::Authority> authority;
+    if (tls) authority.emplace(identity::Authority::create("bench").value());
     const Address near{"127.0.0.1", Listener::open("127.0.0.1", 0)->port()};
     const Address far{"127.0.0.1", Listener::open("127.0.0.1", 0)->port()};
     const auto open = [&](const std::string& name, const Address& own, const std::string& peer, const Address& other) {
@@ -99,7 +99,7 @@ class TcpPair final : public EndpointPair {
       options.listen = own;
       options.peers = {{peer, other}};
       options.insecure = tls ? transport::tcp::Insecure::kNo : transport::tcp::Insecure::kOnLoopback;
-      if (tls) options.identity = plan::StoredIdentity{authority->issue(name).value(), authority->certificate()};
+      if (tls) options.identity = identity::StoredIdentity{authority->issue(name).value(), authority->certificate()};
       auto endpoint = transport::tcp::open(std::move(options));
       require(endpoint.status());
       return std::move(endpoint).value();

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "pair.h"
-#include "ravnest/plan/files/identity.h"
+#include "ravnest/identity/identity.h"
 #include "ravnest/transport/tcp/tls.h"
 
 namespace ravnest::benchmark {
@@ -71,7 +71,7 @@ class RawPair final : public Pair {
     std::optional<transport::tcp::TlsContext> near_context;
     std::optional<transport::tcp::TlsContext> far_context;
     if (tls) {
-      const auto authority = plan::Authority::create("bench");
+      const auto authority = identity::Authority::create("bench");
       const auto context = [&](const char* name) {
         return transport::tcp::TlsContext::create({authority->issue(name).value(), authority->certificate()}).value();
       };

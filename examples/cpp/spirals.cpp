@@ -13,17 +13,17 @@
 #include <iostream>
 #include <thread>
 
-#include "ravnest/graph/engine.h"
+#include "ravnest/cluster/driver.h"
+#include "ravnest/cluster/local_cluster.h"
+#include "ravnest/graph/cut/slice.h"
+#include "ravnest/graph/frontend/trace.h"
 #include "ravnest/graph/ir/archive.h"
-#include "ravnest/graph/slice.h"
-#include "ravnest/graph/trace.h"
+#include "ravnest/graph/run/engine.h"
+#include "ravnest/identity/identity.h"
 #include "ravnest/optim/optimizer.h"
-#include "ravnest/pipeline/driver.h"
-#include "ravnest/pipeline/local_cluster.h"
-#include "ravnest/pipeline/routes.h"
-#include "ravnest/pipeline/tensors.h"
-#include "ravnest/plan/files/identity.h"
+#include "ravnest/stage/routes.h"
 #include "ravnest/transport/tcp/endpoint.h"
+#include "ravnest/worker/tensors.h"
 
 extern char** environ;
 
@@ -81,7 +81,7 @@ std::vector<ir::Model> make_stages() {
   return require(graph::slice(model, std::vector<int>{4, 8}));
 }
 
-pipeline::Verdict judge(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
+worker::Verdict judge(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
   const Batch batch = make_batch(head.batch);
   const at::Tensor& scores = outputs.at(0).toTensor();
   const auto right = (scores.argmax(1) == batch.classes).sum().item<std::int64_t>();
@@ -106,11 +106,11 @@ int train_with_threads() {
     engines.push_back(require(graph::Engine::create(std::move(stage))));
     optimizers.push_back(make_optimizer());
   }
-  pipeline::LocalClusterOptions options;
+  cluster::LocalClusterOptions options;
   options.worker.criterion = judge;
   options.on_report = show;
   const auto cluster =
-      require(pipeline::LocalCluster::open(std::move(engines), std::move(optimizers), std::move(options)));
+      require(cluster::LocalCluster::open(std::move(engines), std::move(optimizers), std::move(options)));
   for (std::uint64_t i = 0; i < kSteps; ++i) require(cluster->offer({.batch = i}, {make_batch(i).points}, never()));
   require(cluster->close());
   return 0;
@@ -125,7 +125,7 @@ std::unique_ptr<transport::Endpoint> open_endpoint(int stage, const std::filesys
   options.name = name_of(stage);
   options.plan = "spirals";
   options.listen = {"127.0.0.1", static_cast<std::uint16_t>(kFirstPort + stage)};
-  options.identity = require(plan::read_identity(folder / name_of(stage)));
+  options.identity = require(identity::read_identity(folder / name_of(stage)));
   for (int peer = 0; peer < kStages; ++peer) {
     if (peer != stage)
       options.peers.push_back({name_of(peer), {"127.0.0.1", static_cast<std::uint16_t>(kFirstPort + peer)}});
@@ -136,15 +136,15 @@ std::unique_ptr<transport::Endpoint> open_endpoint(int stage, const std::filesys
 // One stage, as each machine of a cluster would run it.
 int run_stage(int stage, const std::filesystem::path& folder) {
   const graph::Engine engine = require(graph::Engine::load(folder / name_of(stage) / "stage.pt2"));
-  pipeline::ModelWorkerOptions working;
+  worker::ModelWorkerOptions working;
   working.criterion = judge;
-  pipeline::ModelWorker worker(engine, make_optimizer(), working);
+  worker::ModelWorker worker(engine, make_optimizer(), working);
   const auto endpoint = open_endpoint(stage, folder);
-  pipeline::DriverOptions driving;
-  driving.stage = pipeline::stage_options(pipeline::stage_of(engine));
+  cluster::DriverOptions driving;
+  driving.stage = stage::stage_options(worker::stage_of(engine));
   for (int i = 0; i < kStages; ++i) driving.nodes.push_back(name_of(i));
   driving.on_report = show;
-  pipeline::Driver driver(driving, *endpoint, worker);
+  cluster::Driver driver(driving, *endpoint, worker);
 
   // The root's own thread offers batches; what goes wrong comes back from `run`.
   std::thread feeder;
@@ -152,7 +152,7 @@ int run_stage(int stage, const std::filesystem::path& folder) {
     feeder = std::thread([&] {
       for (std::uint64_t i = 0; i < kSteps; ++i) {
         const at::Tensor points = make_batch(i).points;
-        if (!driver.offer({.batch = i}, {{0, false, pipeline::to_wire(points, {}, true)}}, never()).ok()) return;
+        if (!driver.offer({.batch = i}, {{0, false, worker::to_wire(points, {}, true)}}, never()).ok()) return;
       }
       driver.finish();
     });
@@ -166,13 +166,14 @@ int run_stage(int stage, const std::filesystem::path& folder) {
 
 int train_with_processes(const char* program) {
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / text("spirals-", getpid());
-  const plan::Authority authority = require(plan::Authority::create("spirals"));
+  const identity::Authority authority = require(identity::Authority::create("spirals"));
   std::vector<ir::Model> stages = make_stages();
   std::vector<pid_t> processes;
   for (int i = 0; i < kStages; ++i) {
     std::filesystem::create_directories(folder / name_of(i));
     require(ir::write_archive(stages[static_cast<std::size_t>(i)], folder / name_of(i) / "stage.pt2"));
-    require(plan::write_identity(folder / name_of(i), require(authority.issue(name_of(i))), authority.certificate()));
+    require(
+        identity::write_identity(folder / name_of(i), require(authority.issue(name_of(i))), authority.certificate()));
   }
   for (int i = 0; i < kStages; ++i) {
     std::vector<std::string> words = {program, "stage", std::to_string(i), folder.string()};

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
-#include "ravnest/graph/engine.h"
+#include "ravnest/graph/run/engine.h"
 
 namespace ravnest::python {
 

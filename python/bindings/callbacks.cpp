@@ -39,14 +39,14 @@ py::object to_python(const c10::IValue& value) { return value.isTensor() ? py::c
 
 }  // namespace
 
-pipeline::Criterion criterion_of(py::function function) {
+worker::Criterion criterion_of(py::function function) {
   return [function = held(std::move(function))](const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
     const py::gil_scoped_acquire gil;
     py::list flat;
     for (const c10::IValue& output : outputs) flat.append(to_python(output));
     const auto [loss, samples, correct] =
         call(*function, to_dict(head), flat).cast<std::tuple<at::Tensor, std::uint64_t, std::uint64_t>>();
-    return pipeline::Verdict{loss, samples, correct};
+    return worker::Verdict{loss, samples, correct};
   };
 }
 

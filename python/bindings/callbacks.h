@@ -6,12 +6,12 @@
 
 #include "bindings.h"
 #include "ravnest/optim/optimizer.h"
-#include "ravnest/pipeline/model_worker.h"
+#include "ravnest/worker/model_worker.h"
 
 namespace ravnest::python {
 
 // function(head as a dict, flat outputs) -> (loss, samples, correct).
-pipeline::Criterion criterion_of(pybind11::function function);
+worker::Criterion criterion_of(pybind11::function function);
 
 // function(parameters, gradients or None): one step.
 std::unique_ptr<optim::Optimizer> optimizer_of(pybind11::function function);

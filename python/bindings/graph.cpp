@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "bindings.h"
-#include "ravnest/graph/closeness.h"
-#include "ravnest/graph/engine.h"
+#include "ravnest/graph/cut/slice.h"
+#include "ravnest/graph/frontend/capture/closeness.h"
 #include "ravnest/graph/ir/archive.h"
-#include "ravnest/graph/slice.h"
+#include "ravnest/graph/run/engine.h"
 
 namespace py = pybind11;
 
@@ -71,7 +71,7 @@ py::list input_info(const Engine& engine, bool train) {
       const ir::Value& value = graph.values[input.value];
       info["name"] = value.name;
       if (value.kind == ir::ValueKind::kTensor) {
-        info["dtype"] = std::string(ir::dtype_name(value.tensor.dtype));
+        info["dtype"] = std::string(dtype_name(value.tensor.dtype));
         info["sizes"] = sizes_of(value.tensor);
         py::list example;
         for (const ir::Size& size : value.tensor.sizes) example.append(size.hint);

@@ -1,5 +1,5 @@
 // A node of a plan, for ravnest.training.node.
-#include "ravnest/train/node.h"
+#include "ravnest/train/node/node.h"
 
 #include <pybind11/stl.h>
 #include <unistd.h>
@@ -13,11 +13,11 @@
 #include "bindings.h"
 #include "callbacks.h"
 #include "ravnest/base/nearest.h"
-#include "ravnest/doctor/plan_here.h"
-#include "ravnest/pipeline/routes.h"
-#include "ravnest/pipeline/tensors.h"
-#include "ravnest/train/labels.h"
-#include "ravnest/train/steered_optimizer.h"
+#include "ravnest/plan/files/local_plan.h"
+#include "ravnest/stage/routes.h"
+#include "ravnest/train/node/labels.h"
+#include "ravnest/train/node/steered_optimizer.h"
+#include "ravnest/worker/tensors.h"
 
 namespace ravnest::python {
 namespace {
@@ -39,7 +39,7 @@ const std::shared_ptr<Background>& background() {
 }
 
 struct PyNode {
-  std::unique_ptr<metrics::Progress> progress;
+  std::unique_ptr<report::Progress> progress;
   std::shared_ptr<train::Steering> steering = std::make_shared<train::Steering>();
   optim::Optimizer* optimizer = nullptr;  // the node's
   std::unique_ptr<Node> node;
@@ -99,15 +99,15 @@ void equip(PyNode& own, const std::optional<py::function>& criterion, const py::
         accepted(optim::make_optimizer(name, {}, groups_of(groups))), own.steering);
   }
   own.optimizer = equipment.optimizer.get();
-  equipment.schedule = accepted(pipeline::parse_schedule(schedule));
+  equipment.schedule = accepted(stage::parse_schedule(schedule));
   equipment.window = window;
   equipment.seed = seed;
-  equipment.codec = accepted(wire::parse_codec(codec));
+  equipment.codec = accepted(codec::parse_codec(codec));
   equipment.recompute = recompute;
   equipment.update_frequency = update_frequency;
   equipment.microbatches = microbatches;
   equipment.reduce_factor = reduce_factor;
-  equipment.average = accepted(pipeline::parse_average_mode(average));
+  equipment.average = accepted(stage::parse_average_mode(average));
   if (nesterov) equipment.outer = {true, nesterov->first, nesterov->second};
   equipment.average_optimizer = average_optim;
   if (average_optim && own.optimizer != nullptr && own.optimizer->kept().empty())
@@ -121,9 +121,9 @@ void equip(PyNode& own, const std::optional<py::function>& criterion, const py::
   equipment.record.loss_file = loss_file;
   equipment.record.accuracy_file = accuracy_file;
   if (shows_progress) {
-    metrics::ProgressOptions options;
-    if (::isatty(STDERR_FILENO) == 1) options.columns = metrics::terminal_columns(STDERR_FILENO);
-    own.progress = std::make_unique<metrics::Progress>(std::cerr, std::move(options));
+    report::ProgressOptions options;
+    if (::isatty(STDERR_FILENO) == 1) options.columns = report::terminal_columns(STDERR_FILENO);
+    own.progress = std::make_unique<report::Progress>(std::cerr, std::move(options));
     equipment.record.progress = own.progress.get();
   }
   own.node->equip(std::move(equipment));
@@ -173,14 +173,14 @@ py::list outputs_of(PyNode& own) {
   py::list result;
   for (const auto& outputs : own.node->record().take_outputs()) {
     py::list flat;
-    for (const wire::Tensor& output : outputs) flat.append(unwrap(pipeline::from_wire(output, c10::kCPU)).clone());
+    for (const wire::Tensor& output : outputs) flat.append(unwrap(worker::from_wire(output, c10::kCPU)).clone());
     result.append(flat);
   }
   return result;
 }
 
 ir::Signature signature(const PyNode& own, bool train) {
-  const ir::StageInfo info = pipeline::stage_of(own.node->engine());
+  const ir::StageInfo info = worker::stage_of(own.node->engine());
   return train ? info.train_call : info.eval_call;
 }
 
@@ -203,13 +203,13 @@ void bind_node(py::module_& module) {
   });
   // Where the planned stage of that node is.
   module.def("stage_archive", [](const std::string& node_data, const std::string& name) {
-    const doctor::PlanHere here = unwrap(doctor::read_plan_here(node_data));
-    return (doctor::folder_of(here, unwrap(doctor::node_named(here.plan, name))) / "submod.pt").string();
+    const plan::PlanHere here = unwrap(plan::read_plan_here(node_data));
+    return (plan::folder_of(here, unwrap(plan::node_named(here.plan, name))) / "submod.pt").string();
   });
   // Nodes of the plan with the same host as that one, itself included.
   module.def("nodes_beside", [](const std::string& node_data, const std::string& name) {
-    const doctor::PlanHere here = unwrap(doctor::read_plan_here(node_data));
-    const int own = unwrap(doctor::node_named(here.plan, name));
+    const plan::PlanHere here = unwrap(plan::read_plan_here(node_data));
+    const int own = unwrap(plan::node_named(here.plan, name));
     int count = 0;
     for (const plan::PoolNode& node : here.plan.pool.nodes)
       count += node.address.host == here.plan.pool.nodes[static_cast<std::size_t>(own)].address.host ? 1 : 0;
@@ -284,7 +284,7 @@ void bind_node(py::module_& module) {
       .def("samples_trained", [](const PyNode& own) { return own.node->record().samples_trained(); })
       .def("rounds",
            [](const PyNode& own) {
-             const pipeline::AveragerStatistics rounds = own.node->rounds().value_or(pipeline::AveragerStatistics());
+             const average::AveragerStatistics rounds = own.node->rounds().value_or(average::AveragerStatistics());
              py::dict facts;
              facts["rounds"] = rounds.rounds;
              facts["attempts"] = rounds.attempts;
@@ -295,7 +295,7 @@ void bind_node(py::module_& module) {
            })
       .def("bytes_sent", [](const PyNode& own) { return own.node->summary().bytes_sent; })
       .def("summary", [](const PyNode& own, double seconds, std::uint64_t samples, std::uint64_t epochs) {
-        return metrics::summary_text(own.node->run_summary(seconds, samples, epochs));
+        return report::summary_text(own.node->run_summary(seconds, samples, epochs));
       });
 }
 

@@ -9,19 +9,19 @@
 
 #include "bindings.h"
 #include "callbacks.h"
-#include "ravnest/base/address.h"
+#include "ravnest/cluster/local_cluster.h"
+#include "ravnest/identity/identity.h"
+#include "ravnest/net/address.h"
 #include "ravnest/optim/optimizer.h"
-#include "ravnest/pipeline/local_cluster.h"
-#include "ravnest/pipeline/tensors.h"
-#include "ravnest/plan/files/identity.h"
 #include "ravnest/transport/tcp/endpoint.h"
+#include "ravnest/worker/tensors.h"
 
 namespace ravnest::python {
 namespace {
 
 namespace py = pybind11;
-using pipeline::LocalCluster;
-using pipeline::LocalClusterOptions;
+using cluster::LocalCluster;
+using cluster::LocalClusterOptions;
 
 TimePoint in_seconds(double seconds) {
   return std::chrono::steady_clock::now() +
@@ -67,7 +67,7 @@ std::size_t checked(const Cluster& cluster, std::size_t stage) {
 // Endpoints on this machine's loopback, as separate machines would have them.
 std::vector<std::unique_ptr<transport::Endpoint>> open_endpoints(const std::vector<std::string>& addresses, bool tls) {
   std::vector<std::unique_ptr<transport::Endpoint>> endpoints;
-  const plan::Authority authority = unwrap(plan::Authority::create("local"));
+  const identity::Authority authority = unwrap(identity::Authority::create("local"));
   std::vector<transport::tcp::Peer> everyone;
   for (std::size_t i = 0; i < addresses.size(); ++i)
     everyone.push_back({text("stage_", i), unwrap(parse_address(addresses[i]))});
@@ -81,7 +81,7 @@ std::vector<std::unique_ptr<transport::Endpoint>> open_endpoints(const std::vect
       if (peer.name != options.name) options.peers.push_back(peer);
     }
     if (tls)
-      options.identity = plan::StoredIdentity{unwrap(authority.issue(options.name)), authority.certificate()};
+      options.identity = identity::StoredIdentity{unwrap(authority.issue(options.name)), authority.certificate()};
     else
       options.insecure = transport::tcp::Insecure::kOnLoopback;
     endpoints.push_back(unwrap(transport::tcp::open(std::move(options))));
@@ -94,10 +94,10 @@ std::unique_ptr<Cluster> open_cluster(const std::vector<const graph::Engine*>& e
                                       std::uint64_t seed, const std::string& codec, bool recompute,
                                       const std::vector<std::string>& addresses, bool tls) {
   LocalClusterOptions options;
-  options.schedule = unwrap(pipeline::parse_schedule(schedule));
+  options.schedule = unwrap(stage::parse_schedule(schedule));
   options.window = window;
   options.worker.seed = seed;
-  options.worker.codec = unwrap(wire::parse_codec(codec));
+  options.worker.codec = unwrap(codec::parse_codec(codec));
   options.worker.recompute = recompute;
   options.worker.criterion = criterion_of(criterion);
   options.endpoints = open_endpoints(addresses, tls);
@@ -122,14 +122,14 @@ std::unique_ptr<Cluster> open_cluster(const std::vector<const graph::Engine*>& e
 
 void offer(Cluster& cluster, const std::string& kind, std::uint64_t batch, std::uint32_t part, std::uint32_t parts,
            double weight, bool update, const std::vector<at::Tensor>& inputs, double timeout_s) {
-  const pipeline::Offer offered{.kind = kind == "train"      ? wire::PassKind::kTrain
-                                        : kind == "validate" ? wire::PassKind::kValidate
-                                                             : wire::PassKind::kPredict,
-                                .batch = batch,
-                                .part = part,
-                                .parts = parts,
-                                .weight = weight,
-                                .update = update};
+  const stage::Offer offered{.kind = kind == "train"      ? wire::PassKind::kTrain
+                                     : kind == "validate" ? wire::PassKind::kValidate
+                                                          : wire::PassKind::kPredict,
+                             .batch = batch,
+                             .part = part,
+                             .parts = parts,
+                             .weight = weight,
+                             .update = update};
   const py::gil_scoped_release release;
   unwrap(cluster.cluster->offer(offered, inputs, in_seconds(timeout_s)));
 }
@@ -143,7 +143,7 @@ py::list reports_of(Cluster& cluster) {
     each["samples"] = report.samples;
     each["correct"] = report.correct;
     py::list outputs;
-    for (const wire::Tensor& output : report.outputs) outputs.append(unwrap(pipeline::from_wire(output, c10::kCPU)));
+    for (const wire::Tensor& output : report.outputs) outputs.append(unwrap(worker::from_wire(output, c10::kCPU)));
     each["outputs"] = outputs;
     result.append(each);
   }
@@ -151,7 +151,7 @@ py::list reports_of(Cluster& cluster) {
 }
 
 py::dict statistics_of(Cluster& cluster, std::size_t stage) {
-  const pipeline::DriverStatistics statistics = cluster.cluster->statistics(checked(cluster, stage));
+  const cluster::DriverStatistics statistics = cluster.cluster->statistics(checked(cluster, stage));
   py::dict result;
   result["forwards"] = statistics.counts.forwards;
   result["backwards"] = statistics.counts.backwards;

@@ -3,12 +3,12 @@
 #include <pybind11/stl.h>
 
 #include "bindings.h"
-#include "ravnest/graph/profile.h"
-#include "ravnest/plan/clusterize.h"
-#include "ravnest/plan/explain.h"
+#include "ravnest/codec/codec.h"
+#include "ravnest/graph/cost/profile.h"
+#include "ravnest/plan/clusterize/clusterize.h"
 #include "ravnest/plan/files/write.h"
-#include "ravnest/plan/svg.h"
-#include "ravnest/wire/codec.h"
+#include "ravnest/plan/show/explain.h"
+#include "ravnest/plan/show/svg.h"
 
 namespace py = pybind11;
 
@@ -50,7 +50,7 @@ plan::ClusterizeOptions options_of(const Request& request) {
   options.form.seed = request.seed;
   options.form.training.optimizer_state = request.optimizer_state;
   options.form.training.updates_per_round = request.average_every;
-  options.form.training.sent_share = wire::encoded_share(planned(wire::parse_codec(request.compression)));
+  options.form.training.sent_share = codec::encoded_share(planned(codec::parse_codec(request.compression)));
   options.node_data = request.node_data;
   options.pool_file = request.pool_file;
   options.write = request.write;

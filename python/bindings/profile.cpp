@@ -1,4 +1,4 @@
-#include "ravnest/graph/profile.h"
+#include "ravnest/graph/cost/profile.h"
 
 #include <pybind11/stl.h>
 

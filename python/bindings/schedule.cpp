@@ -1,4 +1,4 @@
-#include "ravnest/optim/schedule.h"
+#include "ravnest/optim/schedules/schedule.h"
 
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>

@@ -1,8 +1,8 @@
 #include <pybind11/stl.h>
 
 #include "bindings.h"
-#include "ravnest/graph/engine.h"
-#include "ravnest/graph/torchscript.h"
+#include "ravnest/graph/frontend/torchscript.h"
+#include "ravnest/graph/run/engine.h"
 
 namespace py = pybind11;
 

@@ -17,14 +17,14 @@
 #include <thread>
 
 #include "memory_watch.h"
-#include "ravnest/base/address.h"
 #include "ravnest/base/file.h"
-#include "ravnest/graph/engine.h"
-#include "ravnest/pipeline/driver.h"
-#include "ravnest/pipeline/model_worker.h"
-#include "ravnest/pipeline/routes.h"
-#include "ravnest/pipeline/tensors.h"
+#include "ravnest/cluster/driver.h"
+#include "ravnest/graph/run/engine.h"
+#include "ravnest/net/address.h"
+#include "ravnest/stage/routes.h"
 #include "ravnest/transport/tcp/endpoint.h"
+#include "ravnest/worker/model_worker.h"
+#include "ravnest/worker/tensors.h"
 
 namespace {
 
@@ -108,11 +108,11 @@ std::filesystem::path identity_folder(const std::filesystem::path& folder, std::
 
 int make_identities(const std::filesystem::path& folder) {
   const Run run = read_run(folder);
-  const plan::Authority authority = require(plan::Authority::create("pipeline"));
+  const identity::Authority authority = require(identity::Authority::create("pipeline"));
   for (std::size_t i = 0; i < run.addresses.size(); ++i) {
     std::filesystem::create_directories(identity_folder(folder, i));
-    const plan::Identity identity = require(authority.issue(name_of(i)));
-    const Status written = plan::write_identity(identity_folder(folder, i), identity, authority.certificate());
+    const identity::Identity identity = require(authority.issue(name_of(i)));
+    const Status written = identity::write_identity(identity_folder(folder, i), identity, authority.certificate());
     if (!written.ok()) require(Result<int>(written));
   }
   return 0;
@@ -145,13 +145,13 @@ std::unique_ptr<transport::Endpoint> open_endpoint(const Run& run, const std::fi
     if (i != stage) options.peers.push_back({name_of(i), run.addresses[i]});
   }
   if (run.tls)
-    options.identity = require(plan::read_identity(identity_folder(folder, stage)));
+    options.identity = require(identity::read_identity(identity_folder(folder, stage)));
   else
     options.insecure = transport::tcp::Insecure::kOnLoopback;
   return require(transport::tcp::open(std::move(options)));
 }
 
-pipeline::Criterion criterion_of(const Run& run, at::Tensor targets) {
+worker::Criterion criterion_of(const Run& run, at::Tensor targets) {
   return [run, targets](const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
     const at::Tensor& output = outputs.at(0).toTensor();
     const at::Tensor target = rows(targets, run, head.batch, head.part, head.parts);
@@ -159,10 +159,10 @@ pipeline::Criterion criterion_of(const Run& run, at::Tensor targets) {
                                 ? at::cross_entropy_loss(output.reshape({-1, output.size(-1)}), target.flatten())
                                 : at::mse_loss(output, target);
     const auto samples = static_cast<std::uint64_t>(output.size(0));
-    if (head.kind == wire::PassKind::kTrain) return pipeline::Verdict{loss, samples, 0};
+    if (head.kind == wire::PassKind::kTrain) return worker::Verdict{loss, samples, 0};
     const at::Tensor expected = run.classes ? target.flatten() : target.argmax(-1).flatten();
     const auto right = (output.argmax(-1).flatten() == expected).sum().item<std::int64_t>();
-    return pipeline::Verdict{loss, samples, static_cast<std::uint64_t>(right)};
+    return worker::Verdict{loss, samples, static_cast<std::uint64_t>(right)};
   };
 }
 
@@ -182,7 +182,7 @@ double cpu_seconds() {
 // The root's own loop, as a user's: offers batches, and says when that was all.
 class Feeder {
  public:
-  Feeder(const Run& run, pipeline::Driver& driver, at::Tensor inputs)
+  Feeder(const Run& run, cluster::Driver& driver, at::Tensor inputs)
       : run_(run), driver_(driver), inputs_(std::move(inputs)) {}
 
   Status feed() {
@@ -212,24 +212,24 @@ class Feeder {
   Status offer(std::uint64_t batch) {
     for (std::uint32_t part = 0; part < run_.microbatches; ++part) {
       const at::Tensor input = rows(inputs_, run_, batch, part, run_.microbatches);
-      const pipeline::Offer offer{.kind = wire::PassKind::kTrain,
-                                  .batch = batch,
-                                  .part = part,
-                                  .parts = run_.microbatches,
-                                  .weight = 1.0 / run_.microbatches,
-                                  .update = part + 1 == run_.microbatches};
-      Status status = driver_.offer(offer, {{0, false, pipeline::to_wire(input, {}, true)}}, never());
+      const stage::Offer offer{.kind = wire::PassKind::kTrain,
+                               .batch = batch,
+                               .part = part,
+                               .parts = run_.microbatches,
+                               .weight = 1.0 / run_.microbatches,
+                               .update = part + 1 == run_.microbatches};
+      Status status = driver_.offer(offer, {{0, false, worker::to_wire(input, {}, true)}}, never());
       if (!status.ok()) return status;
     }
     return {};
   }
 
   const Run& run_;
-  pipeline::Driver& driver_;
+  cluster::Driver& driver_;
   at::Tensor inputs_;
 };
 
-json summary(const pipeline::DriverStatistics& statistics, const pipeline::ModelWorker& worker) {
+json summary(const cluster::DriverStatistics& statistics, const worker::ModelWorker& worker) {
   return {{"forwards", statistics.counts.forwards},
           {"updates", statistics.counts.updates},
           {"staleness_sum", statistics.counts.staleness_sum},
@@ -244,11 +244,11 @@ int run_stage(const std::filesystem::path& folder, std::size_t stage) {
   const graph::Engine engine = require(graph::Engine::load(folder / text("stage_", stage, ".pt2")));
   const bool root = stage == 0;
   const bool leaf = stage + 1 == run.addresses.size();
-  pipeline::ModelWorkerOptions options;
+  worker::ModelWorkerOptions options;
   options.seed = run.seed;
-  options.codec = require(wire::parse_codec(run.codec));
+  options.codec = require(codec::parse_codec(run.codec));
   options.recompute = run.recompute;
-  options.schedule = require(pipeline::parse_schedule(run.schedule));
+  options.schedule = require(stage::parse_schedule(run.schedule));
   if (leaf) {
     const at::ScalarType type = run.classes ? at::kLong : at::kFloat;
     options.criterion = criterion_of(run, read_data(folder / "targets.bin", run.target_shape, type));
@@ -257,24 +257,24 @@ int run_stage(const std::filesystem::path& folder, std::size_t stage) {
   double cpu_before_s = 0;
   double busy_before_s = 0;
   double running_before_s = 0;
-  const pipeline::Driver* driven = nullptr;
+  const cluster::Driver* driven = nullptr;
   options.on_update = [&](std::uint64_t updates) {
     if (updates != run.warm_up) return;
     cpu_before_s = cpu_seconds();
     busy_before_s = driven->statistics().busy_s();
     running_before_s = driven->statistics().running_s;
   };
-  pipeline::ModelWorker worker(engine, require(optim::make_optimizer(run.optimizer, run.optimizer_options)), options);
+  worker::ModelWorker worker(engine, require(optim::make_optimizer(run.optimizer, run.optimizer_options)), options);
   const auto endpoint = open_endpoint(run, folder, stage);
   json losses = json::array();
-  pipeline::DriverOptions driving;
-  driving.stage = pipeline::stage_options(pipeline::stage_of(engine));
+  cluster::DriverOptions driving;
+  driving.stage = stage::stage_options(worker::stage_of(engine));
   driving.stage.schedule = options.schedule;
   driving.stage.window = run.window;
   driving.log = Logger(name_of(stage), Level::kWarning);
   if (run.seconds == 0) driving.on_report = [&](const wire::Report& report) { losses.push_back(report.loss); };
   for (std::size_t i = 0; i < run.addresses.size(); ++i) driving.nodes.push_back(name_of(i));
-  pipeline::Driver driver(driving, *endpoint, worker);
+  cluster::Driver driver(driving, *endpoint, worker);
   driven = &driver;
   std::optional<MemoryWatch> watch;
   if (run.watch) watch.emplace(folder / text("memory_", stage, ".txt"));
@@ -308,13 +308,13 @@ int run_stage(const std::filesystem::path& folder, std::size_t stage) {
 }
 
 // Forward, backward and update of a pass, by nobody but this stage: it gets its own outputs back as gradients.
-double seconds_per_pass(pipeline::ModelWorker& worker, const std::vector<wire::Forward>& parts, int passes) {
+double seconds_per_pass(worker::ModelWorker& worker, const std::vector<wire::Forward>& parts, int passes) {
   const TimePoint start = std::chrono::steady_clock::now();
   for (int i = 0; i < passes; ++i) {
     wire::PassHead head = parts.front().head;
     head.pass = head.step = static_cast<std::uint64_t>(i);
     std::vector<wire::Backward> answers;
-    for (pipeline::Outgoing& outgoing : require(worker.forward(head, parts))) {
+    for (worker::Outgoing& outgoing : require(worker.forward(head, parts))) {
       if (const auto* forward = std::get_if<wire::Forward>(&outgoing.message))
         answers.push_back({head.pass, static_cast<std::uint32_t>(outgoing.stage), forward->tensors});
     }
@@ -333,16 +333,16 @@ int time_alone(const std::filesystem::path& folder) {
   const wire::PassHead head{.parts = run.microbatches, .weight = 1.0 / run.microbatches, .update = true};
   std::map<std::size_t, std::vector<wire::Forward>> parts;
   const at::Tensor first = rows(inputs, run, 0, 0, run.microbatches);
-  parts[0].push_back({head, 0, {}, {{0, false, pipeline::to_wire(first, {}, true)}}});
+  parts[0].push_back({head, 0, {}, {{0, false, worker::to_wire(first, {}, true)}}});
   json seconds = json::array();
   for (std::size_t stage = 0; stage < run.addresses.size(); ++stage) {
     const graph::Engine engine = require(graph::Engine::load(folder / text("stage_", stage, ".pt2")));
-    pipeline::ModelWorkerOptions options;
+    worker::ModelWorkerOptions options;
     options.seed = run.seed;
-    options.codec = require(wire::parse_codec(run.codec));
+    options.codec = require(codec::parse_codec(run.codec));
     options.criterion = criterion_of(run, targets);
-    pipeline::ModelWorker worker(engine, require(optim::make_optimizer(run.optimizer, run.optimizer_options)), options);
-    for (pipeline::Outgoing& outgoing : require(worker.forward(head, parts[stage]))) {
+    worker::ModelWorker worker(engine, require(optim::make_optimizer(run.optimizer, run.optimizer_options)), options);
+    for (worker::Outgoing& outgoing : require(worker.forward(head, parts[stage]))) {
       if (auto* forward = std::get_if<wire::Forward>(&outgoing.message))
         parts[static_cast<std::size_t>(outgoing.stage)].push_back(std::move(*forward));
     }

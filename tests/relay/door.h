@@ -5,9 +5,9 @@
 
 #include <sys/socket.h>
 
-#include "ravnest/base/address.h"
 #include "ravnest/base/descriptor.h"
 #include "ravnest/base/status.h"
+#include "ravnest/net/address.h"
 
 namespace ravnest::relay {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ravnest/machine/link_client.h"
-#include "ravnest/machine/link_testing.h"
+#include "ravnest/machine/testing/link.h"
 #include "relay/relay.h"
 
 namespace ravnest {

@@ -20,8 +20,8 @@
 
 #include "ravnest/base/clock.h"
 #include "ravnest/base/descriptor.h"
-#include "ravnest/base/event_descriptor.h"
 #include "ravnest/base/status.h"
+#include "ravnest/net/event_descriptor.h"
 #include "relay/connection.h"
 #include "relay/door.h"
 #include "relay/profile.h"

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "ravnest/base/address.h"
 #include "ravnest/base/status.h"
+#include "ravnest/net/address.h"
 #include "relay/profile.h"
 
 namespace ravnest::relay {

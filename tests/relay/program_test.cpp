@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "ravnest/base/address.h"
 #include "ravnest/base/descriptor.h"
+#include "ravnest/net/address.h"
 #include "relay/relay_testing.h"
 
 namespace ravnest::relay {

@@ -12,8 +12,8 @@
 
 #include <memory>
 
-#include "ravnest/base/address.h"
 #include "ravnest/base/status.h"
+#include "ravnest/net/address.h"
 #include "relay/profile.h"
 #include "relay/statistics.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "ravnest/machine/socket.h"
+#include "ravnest/net/socket.h"
 #include "relay/relay.h"
 
 namespace ravnest::relay {

@@ -1,12 +1,12 @@
 // council_simulation: the simulation of how clusters agree on their rounds; seeds.h has the arguments.
+#include "ravnest/average/simulation/simulation.h"
 #include "ravnest/base/text.h"
-#include "ravnest/collective/simulation.h"
 #include "seeds.h"
 
 int main(int count, char** arguments) {
-  ravnest::collective::SimulationOutcome total;
+  ravnest::average::SimulationOutcome total;
   const auto simulate = [&](std::uint64_t seed, const ravnest::Tell& tell) {
-    const auto outcome = ravnest::collective::simulate(seed, tell);
+    const auto outcome = ravnest::average::simulate(seed, tell);
     total += outcome;
     return outcome.violation;
   };

@@ -1,6 +1,6 @@
 // transport_faults [COUNT]: that many cuts in the clear, as many under TLS, and as many kills of a process (default
 // 1000).
-#include "ravnest/transport/tcp/faults.h"
+#include "ravnest/transport/tcp/testing/faults.h"
 
 #include <chrono>
 #include <cstdio>

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "ravnest/transport/resident.h"
-#include "ravnest/transport/tcp/testing.h"
-#include "ravnest/transport/testing.h"
+#include "ravnest/transport/tcp/testing/nodes.h"
+#include "ravnest/transport/testing/messages.h"
+#include "ravnest/transport/testing/resident.h"
 #include "relay/relay.h"
 
 using namespace ravnest;
@@ -140,7 +140,7 @@ using Relays = std::map<std::string, relay::Relay>;  // one in front of each nod
 using Endpoints = std::map<std::string, std::unique_ptr<Endpoint>>;
 
 Endpoints open_all(const std::map<std::string, std::uint16_t>& ports, const Relays& relays) {
-  const plan::Authority authority = tcp::new_authority();
+  const identity::Authority authority = tcp::new_authority();
   Endpoints endpoints;
   for (const auto& [name, port] : ports) {
     tcp::Options options;

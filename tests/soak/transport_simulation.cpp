@@ -1,6 +1,6 @@
 // transport_simulation: the transport's simulation; seeds.h has the arguments.
 #include "ravnest/base/text.h"
-#include "ravnest/transport/simulation.h"
+#include "ravnest/transport/testing/simulation.h"
 #include "seeds.h"
 
 int main(int count, char** arguments) {

@@ -186,7 +186,7 @@ def compare(
     apart where that is rounding. CaptureError, with the reason, where it is more; `where` ends the sentence.
     `types` are those that the model computes with, `only_here` says that the two were equal at another size.
 
-    What rounding may make is relative to a tensor's largest value; src/ravnest/graph/closeness.h has the rule.
+    What rounding may make is relative to a tensor's largest value; closeness.h of src/ravnest/graph has the rule.
     """
     input_grads = train
     try:

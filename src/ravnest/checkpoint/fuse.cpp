@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "ravnest/archive/safetensors.h"
+#include "ravnest/archive/state_dict.h"
 #include "ravnest/base/file.h"
 #include "ravnest/base/printable.h"
-#include "ravnest/checkpoint/safetensors.h"
 #include "ravnest/checkpoint/stage_file.h"
-#include "ravnest/checkpoint/state_dict.h"
 
 namespace ravnest::checkpoint {
 namespace {
@@ -59,7 +59,7 @@ Result<std::vector<Found>> find_stages(const FuseOptions& options) {
   if (!paths.ok()) return paths.status();
   std::vector<Found> found;
   for (const fs::path& path : *paths) {
-    Result<Safetensors> contents = read_safetensors(path);
+    Result<archive::Safetensors> contents = archive::read_safetensors(path);
     if (!contents.ok()) return contents.status();
     if (!is_saved_stage(*contents)) continue;
     Result<SavedStage> saved = saved_stage(std::move(*contents), path);
@@ -136,21 +136,21 @@ Result<std::map<int, const Found*>> complete(const std::vector<Found>& found, co
                    "; copy them from their machines into ", folder.string(), "/");
 }
 
-bool same_values(const ir::Payload& a, const ir::Payload& b) {
+bool same_values(const archive::Payload& a, const archive::Payload& b) {
   return a.dtype == b.dtype && a.sizes == b.sizes && a.storage->bytes.size() == b.storage->bytes.size() &&
          (a.storage->bytes.empty() ||
           std::memcmp(a.storage->bytes.data(), b.storage->bytes.data(), a.storage->bytes.size()) == 0);
 }
 
 struct Merged {
-  ir::Payload payload;
+  archive::Payload payload;
   const Found* from;
 };
 
 // A weight that an earlier stage had already must be the same here; this stage's other names for it, if any, then go
 // with the earlier one's tensor, so that what is tied stays tied.
 Status merge_stage(const Found& found, std::map<std::string, Merged>& merged) {
-  std::map<const ir::Storage*, ir::Payload> earlier;
+  std::map<const archive::Storage*, archive::Payload> earlier;
   for (const auto& [name, payload] : found.saved.weights) {
     const auto known = merged.find(name);
     if (known == merged.end()) continue;
@@ -167,12 +167,12 @@ Status merge_stage(const Found& found, std::map<std::string, Merged>& merged) {
   return {};
 }
 
-Result<ir::NamedPayloads> merge(const std::map<int, const Found*>& stages) {
+Result<archive::NamedPayloads> merge(const std::map<int, const Found*>& stages) {
   std::map<std::string, Merged> merged;
   for (const auto& [stage, found] : stages) {
     if (Status status = merge_stage(*found, merged); !status.ok()) return status;
   }
-  ir::NamedPayloads weights;
+  archive::NamedPayloads weights;
   std::vector<std::string> missing;
   for (const std::string& key : stages.begin()->second->saved.order) {
     auto weight = merged.extract(key);
@@ -197,12 +197,12 @@ Status write_to(AtomicFile& file, const fs::path& path, const Write& write) {
   return disk.ok() ? status.with_context(text("cannot write ", path.string())) : disk;
 }
 
-Result<Fused> write_fused(const ir::NamedPayloads& weights, const FuseOptions& options) {
+Result<Fused> write_fused(const archive::NamedPayloads& weights, const FuseOptions& options) {
   Fused fused{.state_dict = options.trained / text(kName, ".pt"), .safetensors = {}, .tensors = weights.size()};
   Result<AtomicFile> state_dict = AtomicFile::create(fused.state_dict);
   if (!state_dict.ok()) return state_dict.status();
-  Status status =
-      write_to(*state_dict, fused.state_dict, [&](const Sink& sink) { return write_state_dict(weights, kName, sink); });
+  Status status = write_to(*state_dict, fused.state_dict,
+                           [&](const archive::Sink& sink) { return archive::write_state_dict(weights, kName, sink); });
   if (!status.ok()) return status;
   fused.bytes = state_dict->position();
   if (!options.safetensors) {
@@ -213,8 +213,8 @@ Result<Fused> write_fused(const ir::NamedPayloads& weights, const FuseOptions& o
   Result<AtomicFile> safetensors = AtomicFile::create(fused.safetensors);
   if (!safetensors.ok()) return safetensors.status();
   // Tools look for the format, which says that it came from torch.
-  status = write_to(*safetensors, fused.safetensors, [&](const Sink& sink) {
-    return write_safetensors({{{"format", "pt"}}, weights}, sink);
+  status = write_to(*safetensors, fused.safetensors, [&](const archive::Sink& sink) {
+    return archive::write_safetensors({{{"format", "pt"}}, weights}, sink);
   });
   if (status.ok()) status = safetensors->commit();
   if (status.ok()) status = state_dict->commit();
@@ -230,7 +230,7 @@ Result<Fused> fuse(const FuseOptions& options) {
   if (Status status = check_together(*found, options); !status.ok()) return status;
   const Result<std::map<int, const Found*>> stages = complete(*found, options);
   if (!stages.ok()) return stages.status();
-  const Result<ir::NamedPayloads> weights = merge(*stages);
+  const Result<archive::NamedPayloads> weights = merge(*stages);
   if (!weights.ok()) return weights.status();
   return write_fused(*weights, options);
 }

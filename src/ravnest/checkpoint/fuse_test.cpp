@@ -6,10 +6,10 @@
 
 #include <csignal>
 
+#include "ravnest/archive/zip.h"
 #include "ravnest/base/file.h"
-#include "ravnest/checkpoint/testing.h"
-#include "ravnest/graph/ir/zip.h"
-#include "ravnest/plan/files/bad_conditions.h"
+#include "ravnest/base/testing/bad_conditions.h"
+#include "ravnest/checkpoint/testing/saved_stage.h"
 
 namespace ravnest::checkpoint {
 namespace {
@@ -61,7 +61,7 @@ TEST_F(FuseTest, AllStagesBecomeOneStateDictInTheModelsOrder) {
   EXPECT_EQ(fused->bytes, fs::file_size(fused->state_dict));
   EXPECT_FALSE(fs::exists(options_.trained / "trained_state_dict.safetensors"));
   const MappedFile mapped = MappedFile::open(fused->state_dict).value();
-  const ir::ZipReader zip = ir::ZipReader::open(mapped.bytes()).value();
+  const archive::ZipReader zip = archive::ZipReader::open(mapped.bytes()).value();
   const std::string_view pickle = as_string_view(zip.record("trained_state_dict/data.pkl").value());
   const auto places = places_in(pickle, stage_of_three(0).order);
   EXPECT_TRUE(std::is_sorted(places.begin(), places.end()) && places.back() != std::string_view::npos);
@@ -74,7 +74,7 @@ TEST_F(FuseTest, SafetensorsIsWrittenTooOnRequest) {
   const Result<Fused> fused = fuse(options_);
   ASSERT_TRUE(fused.ok()) << fused.status();
   EXPECT_TRUE(fs::exists(fused->state_dict));
-  const Safetensors contents = read_safetensors(fused->safetensors).value();
+  const archive::Safetensors contents = archive::read_safetensors(fused->safetensors).value();
   EXPECT_EQ(contents.metadata.at("format"), "pt");
   EXPECT_THAT(testing::names_of(contents.tensors),
               ElementsAre("m.steps", "z.weight", "z.bias", "m.weight", "a.weight"));
@@ -98,7 +98,7 @@ TEST_F(FuseTest, MissingStagesAreNamedWithTheirFilesAndWhatToDo) {
 
 TEST_F(FuseTest, WithoutAnyStageTheMessageSaysWhereTheyBelong) {
   EXPECT_EQ(refusal().code(), Code::kNotFound);
-  plan::testing::write(file("notes.txt"), "nothing to see");
+  test::write(file("notes.txt"), "nothing to see");
   const Status status = refusal();
   EXPECT_EQ(status.code(), Code::kNotFound);
   EXPECT_THAT(status.message(), HasSubstr(file("").string()));
@@ -156,18 +156,18 @@ TEST_F(FuseTest, StageOfAnotherClusterIsRefused) {
 
 TEST_F(FuseTest, FilesThatAreNoStagesAreIgnored) {
   save_all();
-  plan::testing::write(file("notes.txt"), "nothing to see");
-  plan::testing::write(file(".node_1.safetensors.abcdefgh.tmp"), "cut off");
-  plan::testing::write(file("._node_1.safetensors"), "left by another system");
+  test::write(file("notes.txt"), "nothing to see");
+  test::write(file(".node_1.safetensors.abcdefgh.tmp"), "cut off");
+  test::write(file("._node_1.safetensors"), "left by another system");
   fs::create_directories(file("folder.safetensors"));
-  ASSERT_EQ(write_safetensors(file("theirs.safetensors"), {{}, {{"a", float_payload({1}, {1})}}}), Status());
+  ASSERT_EQ(archive::write_safetensors(file("theirs.safetensors"), {{}, {{"a", float_payload({1}, {1})}}}), Status());
   EXPECT_TRUE(fuse(options_).ok());
 }
 
 TEST_F(FuseTest, DamagedStageIsNamed) {
   save_all();
   const std::string whole = read_file(file("node_1.safetensors")).value();
-  plan::testing::write(file("node_1.safetensors"), std::string_view(whole).substr(0, whole.size() - 1));
+  test::write(file("node_1.safetensors"), std::string_view(whole).substr(0, whole.size() - 1));
   EXPECT_EQ(refusal().code(), Code::kCorrupt);
   EXPECT_THAT(refusal().message(), HasSubstr(file("node_1.safetensors").string()));
 }
@@ -210,7 +210,7 @@ TEST_F(FuseTest, WeightTiedAcrossStagesStaysTied) {
   for (int stage = 0; stage < 3; ++stage) {
     SavedStage saved = stage_of_three(stage);
     saved.order.emplace_back("head");
-    const ir::Payload tied = float_payload({2}, {5, 6});
+    const archive::Payload tied = float_payload({2}, {5, 6});
     if (stage == 2) saved.weights.insert(saved.weights.end(), {{"z.bias", tied}, {"head", tied}});
     save(saved);
   }
@@ -218,7 +218,7 @@ TEST_F(FuseTest, WeightTiedAcrossStagesStaysTied) {
   ASSERT_TRUE(fused.ok()) << fused.status();
   EXPECT_EQ(fused->tensors, 6U);
   const MappedFile mapped = MappedFile::open(fused->state_dict).value();
-  const ir::ZipReader zip = ir::ZipReader::open(mapped.bytes()).value();
+  const archive::ZipReader zip = archive::ZipReader::open(mapped.bytes()).value();
   EXPECT_TRUE(zip.contains("trained_state_dict/data/4"));
   EXPECT_FALSE(zip.contains("trained_state_dict/data/5")) << "head is z.bias";
 }
@@ -238,7 +238,7 @@ TEST_F(FuseTest, DiskWithoutRoomLeavesTheEarlierResultWhole) {
   larger.weights[0].second = float_payload({100'000}, std::vector<float>(100'000, 1.0F));
   save(larger);
   const auto before = testing::contents_of(folder_.path());
-  const int code = plan::testing::in_child([&] {
+  const int code = test::in_child([&] {
     static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
     const rlimit small{.rlim_cur = 50'000, .rlim_max = 50'000};
     if (::setrlimit(RLIMIT_FSIZE, &small) != 0) return -1;

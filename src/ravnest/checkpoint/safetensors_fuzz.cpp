@@ -2,16 +2,16 @@
 // bytes as a saved stage.
 #include <algorithm>
 
-#include "ravnest/checkpoint/testing.h"
-#include "ravnest/graph/ir/fuzz_zip.h"
-#include "ravnest/graph/ir/verify.h"
+#include "ravnest/archive/testing/fuzz_zip.h"
+#include "ravnest/checkpoint/testing/saved_stage.h"
 
 namespace {
 
 using namespace ravnest;
+using namespace ravnest::archive;
 using namespace ravnest::checkpoint;
-using ir::fuzzing::Random;
-using ir::fuzzing::require;
+using fuzzing::Random;
+using fuzzing::require;
 
 Safetensors sorted(Safetensors contents) {
   std::sort(contents.tensors.begin(), contents.tensors.end(),
@@ -26,16 +26,17 @@ Result<Safetensors> read(ByteSpan bytes) {
 
 void check_round_trip(const Safetensors& contents) {
   for (const auto& [name, payload] : contents.tensors)
-    require(ir::check(payload).ok() && ir::is_contiguous(payload), "what is read is well formed");
+    require(check(payload).ok() && is_contiguous(payload), "what is read is well formed");
   ByteWriter out;
-  require(write_safetensors(contents, testing::into(out)).ok(), "what is read can be written");
+  require(write_safetensors(contents, archive::testing::into(out)).ok(), "what is read can be written");
   const Result<Safetensors> again = read(out.bytes());
   require(again.ok(), "what we write can be read");
   require(again->metadata == contents.metadata, "the metadata come through unchanged");
   const Safetensors a = sorted(*again);
   const Safetensors b = sorted(contents);
-  require(ir::testing::shown(a.tensors) == ir::testing::shown(b.tensors), "names, types and sizes come through");
-  require(ir::testing::same_elements(a.tensors, b.tensors), "elements come through unchanged");
+  require(archive::testing::shown(a.tensors) == archive::testing::shown(b.tensors),
+          "names, types and sizes come through");
+  require(archive::testing::same_elements(a.tensors, b.tensors), "elements come through unchanged");
 }
 
 // The header as JSON, with its length made right; the elements stay.
@@ -45,8 +46,8 @@ std::string changed(std::string_view file, Random& random) {
   const Result<ByteSpan> header = size.ok() ? reader.bytes(*size) : Result<ByteSpan>(size.status());
   if (!header.ok()) return {};
   std::string elements(file.substr(reader.position()));
-  if (random() % 4 == 0) elements = ir::fuzzing::mutated_bytes(elements);
-  const std::string text = ir::fuzzing::changed(std::string(as_string_view(*header)), random);
+  if (random() % 4 == 0) elements = fuzzing::mutated_bytes(elements);
+  const std::string text = fuzzing::changed(std::string(as_string_view(*header)), random);
   ByteWriter out;
   out.u64(text.size());
   out.string(text);
@@ -60,7 +61,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
                                                unsigned int seed) {
   Random random(seed);
   if (random() % 4 != 0) {
-    const std::string* other = ir::fuzzing::accepted().instead(random);
+    const std::string* other = fuzzing::accepted().instead(random);
     const std::string file =
         changed(other != nullptr ? *other : as_string_view(std::as_bytes(std::span(data, size))), random);
     if (!file.empty() && file.size() <= max_size) {
@@ -79,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   check_round_trip(*contents);
-  ir::fuzzing::accepted().remember(as_string_view(bytes));
+  fuzzing::accepted().remember(as_string_view(bytes));
   const Result<SavedStage> saved = saved_stage(std::move(*contents), "file");
   if (saved.ok()) require(saved->stage >= 0 && saved->stage < saved->stages, "a stage is one of the stages");
   return 0;

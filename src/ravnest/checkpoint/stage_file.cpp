@@ -37,14 +37,14 @@ Status check(const SavedStage& saved) {
 }
 
 // The tensors, each once, and the other names that they have.
-std::pair<ir::NamedPayloads, Aliases> without_aliases(const ir::NamedPayloads& weights) {
-  ir::NamedPayloads tensors;
+std::pair<archive::NamedPayloads, Aliases> without_aliases(const archive::NamedPayloads& weights) {
+  archive::NamedPayloads tensors;
   Aliases aliases;
-  std::multimap<const ir::Storage*, std::size_t> on_storage;
+  std::multimap<const archive::Storage*, std::size_t> on_storage;
   for (const auto& [name, payload] : weights) {
     const auto [first, last] = on_storage.equal_range(payload.storage.get());
     const auto twin = std::find_if(first, last, [&, &own = payload](const auto& entry) {
-      return ir::same_tensor(tensors[entry.second].second, own);
+      return archive::same_tensor(tensors[entry.second].second, own);
     });
     if (twin != last) {
       aliases.emplace(name, tensors[twin->second].first);
@@ -68,7 +68,7 @@ std::vector<std::string> strings(const Field& field) {
   return list;
 }
 
-json document(const Safetensors& contents, const char* key) {
+json document(const archive::Safetensors& contents, const char* key) {
   const auto found = contents.metadata.find(key);
   if (found == contents.metadata.end()) throw DecodeError{corrupt(key, " is not in the file's metadata")};
   Result<json> parsed = parse_json(found->second, key);
@@ -76,7 +76,7 @@ json document(const Safetensors& contents, const char* key) {
   return std::move(parsed).value();
 }
 
-SavedStage read_facts(const Safetensors& contents) {
+SavedStage read_facts(const archive::Safetensors& contents) {
   const json facts = document(contents, kStage);
   const Field field(facts, kStage);
   if (field["version"].integer() != kVersion)
@@ -97,8 +97,8 @@ SavedStage read_facts(const Safetensors& contents) {
   return saved;
 }
 
-void add_aliases(const Safetensors& contents, ir::NamedPayloads& weights) {
-  std::map<std::string, ir::Payload> by_name(weights.begin(), weights.end());
+void add_aliases(const archive::Safetensors& contents, archive::NamedPayloads& weights) {
+  std::map<std::string, archive::Payload> by_name(weights.begin(), weights.end());
   const json aliases = document(contents, kAliases);
   Field(aliases, kAliases).for_each_member([&](const std::string& alias, const Field& field) {
     const auto tensor = by_name.find(field.string());
@@ -108,7 +108,7 @@ void add_aliases(const Safetensors& contents, ir::NamedPayloads& weights) {
   });
 }
 
-void in_order(const std::vector<std::string>& order, ir::NamedPayloads& weights) {
+void in_order(const std::vector<std::string>& order, archive::NamedPayloads& weights) {
   std::map<std::string_view, std::size_t> rank;
   for (const std::string& key : order) rank.emplace(key, rank.size());
   const auto place = [&](const auto& weight) {
@@ -128,7 +128,7 @@ Status save_stage(const std::filesystem::path& path, const SavedStage& saved) {
   const std::string context = text("cannot save ", path.string());
   if (Status status = check(saved); !status.ok()) return status.with_context(context);
   auto [tensors, aliases] = without_aliases(saved.weights);
-  Safetensors contents{{}, std::move(tensors)};
+  archive::Safetensors contents{{}, std::move(tensors)};
   try {
     contents.metadata = {{kStage, json{{"version", kVersion},
                                        {"plan", saved.plan},
@@ -148,12 +148,12 @@ Status save_stage(const std::filesystem::path& path, const SavedStage& saved) {
   std::error_code failure;
   std::filesystem::create_directories(folder_of(path), failure);
   if (failure) return system_failure("create", folder_of(path), failure.value());
-  return write_safetensors(path, contents);
+  return archive::write_safetensors(path, contents);
 }
 
-bool is_saved_stage(const Safetensors& contents) { return contents.metadata.contains(kStage); }
+bool is_saved_stage(const archive::Safetensors& contents) { return contents.metadata.contains(kStage); }
 
-Result<SavedStage> saved_stage(Safetensors contents, const std::filesystem::path& path) {
+Result<SavedStage> saved_stage(archive::Safetensors contents, const std::filesystem::path& path) {
   if (!is_saved_stage(contents))
     return invalid(path.string(), " is not a stage that a node saved: its metadata has no ", kStage);
   try {
@@ -169,7 +169,7 @@ Result<SavedStage> saved_stage(Safetensors contents, const std::filesystem::path
 }
 
 Result<SavedStage> load_stage(const std::filesystem::path& path) {
-  Result<Safetensors> contents = read_safetensors(path);
+  Result<archive::Safetensors> contents = archive::read_safetensors(path);
   if (!contents.ok()) return contents.status();
   return saved_stage(std::move(*contents), path);
 }

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "ravnest/archive/payload.h"
+#include "ravnest/archive/safetensors.h"
 #include "ravnest/base/status.h"
-#include "ravnest/checkpoint/safetensors.h"
-#include "ravnest/graph/ir/graph.h"
 
 namespace ravnest::checkpoint {
 
@@ -29,7 +29,7 @@ struct SavedStage {
   int stages = 1;  // of the cluster
   std::uint64_t updates = 0;
   std::vector<std::string> order;  // keys of the whole model's state dict
-  ir::NamedPayloads weights;       // of this stage, by those keys
+  archive::NamedPayloads weights;  // of this stage, by those keys
   std::vector<std::string> nodes;  // of the cluster's stages in turn, for messages; may be left empty
 };
 
@@ -48,7 +48,7 @@ Status save_stage(const std::filesystem::path& path, const SavedStage& saved);
 Result<SavedStage> load_stage(const std::filesystem::path& path);
 
 // The same in two steps, for whoever has to tell stages from other files.
-bool is_saved_stage(const Safetensors& contents);
-Result<SavedStage> saved_stage(Safetensors contents, const std::filesystem::path& path);
+bool is_saved_stage(const archive::Safetensors& contents);
+Result<SavedStage> saved_stage(archive::Safetensors contents, const std::filesystem::path& path);
 
 }  // namespace ravnest::checkpoint

@@ -6,8 +6,8 @@
 
 #include <csignal>
 
-#include "ravnest/checkpoint/testing.h"
-#include "ravnest/plan/files/bad_conditions.h"
+#include "ravnest/base/testing/bad_conditions.h"
+#include "ravnest/checkpoint/testing/saved_stage.h"
 
 namespace ravnest::checkpoint {
 namespace {
@@ -25,12 +25,12 @@ class StageFileTest : public ::testing::Test {
   // Saved, its metadata changed by hand, and written again.
   Result<SavedStage> load_changed(const std::string& key, const std::string& from, const std::string& to) const {
     EXPECT_EQ(save_stage(path_, stage_of_three(1)), Status());
-    Safetensors contents = read_safetensors(path_).value();
+    archive::Safetensors contents = archive::read_safetensors(path_).value();
     std::string& value = contents.metadata[key];
     const std::size_t at = value.find(from);
     EXPECT_NE(at, std::string::npos) << value;
     value.replace(at, from.size(), to);
-    EXPECT_EQ(write_safetensors(path_, contents), Status());
+    EXPECT_EQ(archive::write_safetensors(path_, contents), Status());
     return load_stage(path_);
   }
 
@@ -57,21 +57,21 @@ TEST_F(StageFileTest, ComesThroughWholeIntoFoldersThatWereNotThere) {
   EXPECT_EQ(loaded->order, saved.order);
   EXPECT_EQ(loaded->nodes, saved.nodes);
   EXPECT_EQ(testing::names_of(loaded->weights), testing::names_of(saved.weights)) << "in the model's order";
-  EXPECT_TRUE(ir::testing::same_elements(loaded->weights, saved.weights));
+  EXPECT_TRUE(archive::testing::same_elements(loaded->weights, saved.weights));
 }
 
 TEST_F(StageFileTest, TiedNamesAreWrittenOnceAndTiedAgain) {
   SavedStage saved = stage_of_three(2);
   saved.order = {"b", "a", "c"};
-  const ir::Payload tied = float_payload({2}, {1, 2});
-  ir::Payload half = tied;
+  const archive::Payload tied = float_payload({2}, {1, 2});
+  archive::Payload half = tied;
   half.sizes = {1};
   saved.weights = {{"a", tied}, {"c", half}, {"b", tied}};
   ASSERT_EQ(save_stage(path_, saved), Status());
-  EXPECT_THAT(testing::names_of(read_safetensors(path_).value().tensors), ElementsAre("a", "c"));
+  EXPECT_THAT(testing::names_of(archive::read_safetensors(path_).value().tensors), ElementsAre("a", "c"));
   const SavedStage loaded = load_stage(path_).value();
   EXPECT_THAT(testing::names_of(loaded.weights), ElementsAre("b", "a", "c"));
-  EXPECT_TRUE(ir::same_tensor(loaded.weights[0].second, loaded.weights[1].second));
+  EXPECT_TRUE(archive::same_tensor(loaded.weights[0].second, loaded.weights[1].second));
   EXPECT_THAT(floats_of(loaded.weights[0].second), ElementsAre(1, 2));
   EXPECT_THAT(floats_of(loaded.weights[2].second), ElementsAre(1));
 }
@@ -113,7 +113,7 @@ TEST_F(StageFileTest, MetadataThatContradictThemselvesAreCorrupt) {
 
 TEST_F(StageFileTest, FileOfSomethingElseIsInvalid) {
   fs::create_directories(path_.parent_path());
-  ASSERT_EQ(write_safetensors(path_, {{}, {{"a", float_payload({1}, {1})}}}), Status());
+  ASSERT_EQ(archive::write_safetensors(path_, {{}, {{"a", float_payload({1}, {1})}}}), Status());
   EXPECT_EQ(load_stage(path_).status().code(), Code::kInvalid);
   EXPECT_EQ(load_stage(folder_.path() / "nothing").status().code(), Code::kNotFound);
 }
@@ -125,7 +125,7 @@ TEST_F(StageFileTest, DiskWithoutRoomLeavesTheEarlierFileWhole) {
   const auto before = testing::contents_of(folder_.path());
   SavedStage larger = stage_of_three(1);
   larger.weights[0].second = float_payload({100'000}, std::vector<float>(100'000, 1.0F));
-  const int code = plan::testing::in_child([&] {
+  const int code = test::in_child([&] {
     static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
     const rlimit small{.rlim_cur = 50'000, .rlim_max = 50'000};
     if (::setrlimit(RLIMIT_FSIZE, &small) != 0) return -1;

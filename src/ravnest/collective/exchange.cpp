@@ -9,12 +9,12 @@
 namespace ravnest::collective {
 namespace {
 
-using wire::CodecKind;
+using codec::CodecKind;
 using wire::RingChunk;
 using wire::Tensor;
 
 template <class T>
-constexpr ir::DType kDType = std::is_same_v<T, float> ? ir::DType::kFloat32 : ir::DType::kFloat64;
+constexpr DType kDType = std::is_same_v<T, float> ? DType::kFloat32 : DType::kFloat64;
 
 template <class T>
 RingOptions with_elements(RingOptions options, std::span<const T> contribution) {
@@ -29,17 +29,17 @@ std::span<T> values_of(std::span<std::byte> bytes) {
 
 // Tensors begin at multiples of 64 in what is received, and so do the pool's blocks.
 template <class T>
-std::span<const T> values_of(const wire::Slice& slice) {
+std::span<const T> values_of(const Slice& slice) {
   return {reinterpret_cast<const T*>(slice.bytes.data()), slice.size() / sizeof(T)};
 }
 
-wire::Slice slice_of(const transport::Buffer& buffer) { return {buffer.bytes, buffer.owner}; }
+Slice slice_of(const transport::Buffer& buffer) { return {buffer.bytes, buffer.owner}; }
 
 // Wherever the elements lie; only floats are ever encoded.
 template <class T>
 Status decode(const Tensor& tensor, std::span<T> out) {
   if constexpr (std::is_same_v<T, float>) {
-    return wire::decode(tensor.codec, tensor.data.bytes, out);
+    return codec::decode(tensor.codec, tensor.data.bytes, out);
   } else {
     return internal("doubles are not encoded");
   }
@@ -97,8 +97,8 @@ Status Exchange<T>::check(const RingChunk& chunk, const Range& range) const {
     return {};
   }
   return corrupt("chunk ", chunk.chunk, " of segment ", chunk.segment, " has ", elements, " elements of ",
-                 ir::dtype_name(tensor.dtype), encoded ? ", encoded," : "", " where ", range.size(), " of ",
-                 ir::dtype_name(kDType<T>), " belong: the members do not exchange the same values");
+                 dtype_name(tensor.dtype), encoded ? ", encoded," : "", " where ", range.size(), " of ",
+                 dtype_name(kDType<T>), " belong: the members do not exchange the same values");
 }
 
 template <class T>
@@ -168,10 +168,10 @@ Status Exchange<T>::add_up(const RingStep& step, const Tensor* received, std::sp
 template <class T>
 Result<Tensor> Exchange<T>::encoded(const RingStep& step, std::span<T> sum) {
   if constexpr (std::is_same_v<T, float>) {
-    const transport::Buffer buffer = pool_.take(wire::encoded_size(options_.codec, sum.size()));
+    const transport::Buffer buffer = pool_.take(codec::encoded_size(options_.codec, sum.size()));
     Status status = options_.residual != nullptr
                         ? options_.residual->encode(options_.codec, sum, buffer.bytes, step.range.first)
-                        : wire::encode(options_.codec, sum, buffer.bytes);
+                        : codec::encode(options_.codec, sum, buffer.bytes);
     Tensor tensor{kDType<T>, options_.codec.kind, {static_cast<std::int64_t>(sum.size())}, slice_of(buffer)};
     if (status.ok() && step.keep) status = decode(tensor, sum);
     if (!status.ok()) return status;
@@ -182,7 +182,7 @@ Result<Tensor> Exchange<T>::encoded(const RingStep& step, std::span<T> sum) {
 }
 
 template <class T>
-Result<wire::Slice> Exchange<T>::decoded(const Tensor& received) {
+Result<Slice> Exchange<T>::decoded(const Tensor& received) {
   if (received.codec == CodecKind::kNone) return received.data;
   const transport::Buffer buffer = pool_.take(wire::element_count(received) * sizeof(T));
   if (Status status = decode(received, values_of<T>(buffer.bytes)); !status.ok()) return status;
@@ -190,7 +190,7 @@ Result<wire::Slice> Exchange<T>::decoded(const Tensor& received) {
 }
 
 template <class T>
-void Exchange<T>::keep(const RingStep& step, const wire::Slice& values) {
+void Exchange<T>::keep(const RingStep& step, const Slice& values) {
   if (into_.empty()) {
     kept_.push_back({step.range.first, values});
   } else {

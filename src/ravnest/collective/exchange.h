@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
+#include "ravnest/codec/codec.h"
+#include "ravnest/codec/error_feedback.h"
 #include "ravnest/collective/ring.h"
 #include "ravnest/transport/buffers.h"
-#include "ravnest/wire/codec.h"
-#include "ravnest/wire/error_feedback.h"
 #include "ravnest/wire/message.h"
 
 namespace ravnest::collective {
@@ -34,11 +34,11 @@ struct ExchangeOptions {
   std::uint64_t round = 0;
   std::uint64_t attempt = 0;
   std::uint32_t strand = 0;
-  double scale = 1;   // of the member's own values
-  wire::Codec codec;  // of floats; doubles go as they are
+  double scale = 1;    // of the member's own values
+  codec::Codec codec;  // of floats; doubles go as they are
   // For as many elements as there are, or none: losses are then forgotten. It outlives the exchange. One that is given
   // up half-way leaves it half changed: whoever tries again needs a copy from before.
-  wire::ErrorFeedback* residual = nullptr;
+  codec::ErrorFeedback* residual = nullptr;
 };
 
 // T is float or double.
@@ -84,7 +84,7 @@ class Exchange {
  private:
   struct Kept {
     std::size_t first = 0;
-    wire::Slice values;
+    Slice values;
   };
 
   Result<std::optional<wire::RingChunk>> carry_out(const RingStep& step, wire::Tensor* received);
@@ -95,8 +95,8 @@ class Exchange {
   // Encodes the sum, and makes of it what the others will see.
   Result<wire::Tensor> encoded(const RingStep& step, std::span<T> sum);
   // What came and is complete, as values.
-  Result<wire::Slice> decoded(const wire::Tensor& received);
-  void keep(const RingStep& step, const wire::Slice& values);
+  Result<Slice> decoded(const wire::Tensor& received);
+  void keep(const RingStep& step, const Slice& values);
 
   const ExchangeOptions options_;
   const std::span<const T> contribution_;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ravnest/collective/exchange.h"
-#include "ravnest/collective/testing.h"
+#include "ravnest/collective/testing/exchange.h"
 
 namespace ravnest::collective {
 namespace {
@@ -18,7 +18,7 @@ class CodedExchange : public testing::TestWithParam<const char*> {
   using Values = std::vector<std::vector<float>>;
 
   // One all-reduce in which each member counts as much; what all hold at the end.
-  std::vector<float> mean_of(const Values& values, std::vector<wire::ErrorFeedback>* residuals, std::uint64_t seed) {
+  std::vector<float> mean_of(const Values& values, std::vector<codec::ErrorFeedback>* residuals, std::uint64_t seed) {
     Strand<float> strand(Operation::kAllReduce, values, 128, [&](std::uint32_t i, ExchangeOptions& options) {
       options.codec = codec_;
       options.scale = 1.0 / kMembers;
@@ -38,7 +38,7 @@ class CodedExchange : public testing::TestWithParam<const char*> {
     return sum / static_cast<double>(values.size());
   }
 
-  const wire::Codec codec_ = *wire::parse_codec(GetParam());
+  const codec::Codec codec_ = *codec::parse_codec(GetParam());
 };
 
 TEST_P(CodedExchange, AllMembersEndWithTheSameBits) {
@@ -48,7 +48,7 @@ TEST_P(CodedExchange, AllMembersEndWithTheSameBits) {
 TEST_P(CodedExchange, OverManyRoundsTheMeanIsRight) {
   constexpr int kRounds = 400;
   const auto values = normal_numbers(kMembers, kElements);
-  std::vector<wire::ErrorFeedback> residuals(kMembers, wire::ErrorFeedback(kElements));
+  std::vector<codec::ErrorFeedback> residuals(kMembers, codec::ErrorFeedback(kElements));
   std::vector<double> total(kElements);
   double forgetful = 0;
   double faithful = 0;
@@ -71,7 +71,7 @@ TEST_P(CodedExchange, OverManyRoundsTheMeanIsRight) {
 }
 
 TEST_P(CodedExchange, AResidualFitsAfterTheMembersHaveChanged) {
-  std::vector<wire::ErrorFeedback> residuals(kMembers, wire::ErrorFeedback(kElements));
+  std::vector<codec::ErrorFeedback> residuals(kMembers, codec::ErrorFeedback(kElements));
   mean_of(normal_numbers(kMembers, kElements), &residuals, 1);
   const auto fewer = normal_numbers(kMembers - 1, kElements);
   Strand<float> strand(Operation::kAllReduce, fewer, 128, [&](std::uint32_t i, ExchangeOptions& options) {
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Codecs, CodedExchange, testing::Values("fp16", "bf16", 
 TEST(Compression, WhatIsNotSentIsNotEncoded) {
   const auto values = whole_numbers<float>(1, 100);
   Strand<float> alone(Operation::kAllReduce, values, 16, [](std::uint32_t, ExchangeOptions& options) {
-    options.codec = {.kind = wire::CodecKind::kInt4};
+    options.codec = {.kind = codec::CodecKind::kInt4};
   });
   alone.run();
   EXPECT_EQ(alone.held(0, 100), values[0]);
@@ -96,11 +96,12 @@ TEST(Compression, WhatIsNotSentIsNotEncoded) {
 
 TEST(Compression, BytesThatAreNoEncodingEndTheExchange) {
   const auto values = normal_numbers(2, 300);
-  Strand<float> strand(Operation::kAllReduce, values, 128,
-                       [](std::uint32_t, ExchangeOptions& options) { options.codec = *wire::parse_codec("topk:0.1"); });
+  Strand<float> strand(Operation::kAllReduce, values, 128, [](std::uint32_t, ExchangeOptions& options) {
+    options.codec = *codec::parse_codec("topk:0.1");
+  });
   strand.start(0);
   wire::RingChunk chunk = strand.letters.at(0).chunk;
-  chunk.tensor.data = wire::slice_of(std::vector<std::byte>(chunk.tensor.data.size(), std::byte{255}));
+  chunk.tensor.data = slice_of(std::vector<std::byte>(chunk.tensor.data.size(), std::byte{255}));
   EXPECT_EQ(strand.exchanges[1]->on_chunk(chunk).status().code(), Code::kCorrupt);
 }
 

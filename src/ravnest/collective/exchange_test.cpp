@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "ravnest/collective/testing.h"
+#include "ravnest/collective/testing/exchange.h"
 
 namespace ravnest::collective {
 namespace {
@@ -162,7 +162,7 @@ TEST(Exchange, TheSumTakesThePlaceOfWhatCameUnlessSomebodyElseHoldsThat) {
     wire::RingChunk chunk = std::move(strand.letters.at(0).chunk);
     const std::vector<std::byte> before(chunk.tensor.data.bytes.begin(), chunk.tensor.data.bytes.end());
     const auto* const place = chunk.tensor.data.bytes.data();
-    const wire::Slice other_holder = held ? chunk.tensor.data : wire::Slice();
+    const Slice other_holder = held ? chunk.tensor.data : Slice();
     const auto answer = strand.exchanges[1]->on_chunk(std::move(chunk));
     ASSERT_TRUE(answer.ok() && answer->has_value());
     EXPECT_EQ((*answer)->tensor.data.bytes.data() == place, !held);
@@ -185,8 +185,8 @@ TEST(Exchange, KnowsHowManyOfItsChunksAreUnderWay) {
 TEST(Exchange, AChunkOfOtherValuesEndsTheExchange) {
   const auto values = whole_numbers<float>(2, 10);
   for (const auto& change : std::vector<std::function<void(wire::Tensor&)>>{
-           [](auto& t) { t.shape = {4}, t.data = t.data.part(0, 16); }, [](auto& t) { t.dtype = ir::DType::kInt32; },
-           [](auto& t) { t.codec = wire::CodecKind::kFp16; }}) {
+           [](auto& t) { t.shape = {4}, t.data = t.data.part(0, 16); }, [](auto& t) { t.dtype = DType::kInt32; },
+           [](auto& t) { t.codec = codec::CodecKind::kFp16; }}) {
     Strand<float> strand(Operation::kAllReduce, values, 8);
     strand.start(0);
     change(strand.letters.at(0).chunk.tensor);
@@ -220,7 +220,7 @@ TEST(Exchange, WhatIsReceivedIsNeverModified) {
   const auto values = normal_numbers(3, 300);
   for (const char* codec : {"none", "int8"}) {
     Strand<float> strand(Operation::kAllReduce, values, 16,
-                         [&](std::uint32_t, ExchangeOptions& options) { options.codec = *wire::parse_codec(codec); });
+                         [&](std::uint32_t, ExchangeOptions& options) { options.codec = *codec::parse_codec(codec); });
     for (std::uint32_t i = 0; i < 3; ++i) strand.start(i);
     for (std::size_t i = 0; i < strand.letters.size(); ++i) {
       const auto letter = strand.letters[i];

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "ravnest/collective/group_testing.h"
-#include "ravnest/collective/testing.h"
+#include "ravnest/collective/testing/exchange.h"
+#include "ravnest/collective/testing/group.h"
 
 namespace ravnest::collective {
 namespace {
@@ -216,7 +216,7 @@ class GroupOfTwo : public testing::Test {
     chunk.segment = segment;
     chunk.hop = hop;
     chunk.tensor.shape = {static_cast<std::int64_t>(values.size())};
-    chunk.tensor.data = wire::slice_of({bytes.begin(), bytes.end()});
+    chunk.tensor.data = slice_of({bytes.begin(), bytes.end()});
     return chunk;
   }
 

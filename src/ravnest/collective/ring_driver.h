@@ -1,6 +1,6 @@
 // Runs collective operations of one member over their rings: what is sent to whom, and when a chunk begins.
 //
-// All that goes around a ring goes through here: the rounds between clusters (pipeline/stage_exchange.h) and the calls
+// All that goes around a ring goes through here: the rounds between clusters (average/stage_exchange.h) and the calls
 // of a group (group.h). The driver never waits. Its owner receives, and goes on like this until all is complete:
 // flush the outbox; hand over what has come; where nothing has come and `may_begin`, begin one chunk more.
 //

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "ravnest/collective/group_testing.h"
-#include "ravnest/collective/testing.h"
+#include "ravnest/collective/testing/exchange.h"
+#include "ravnest/collective/testing/group.h"
 
 namespace ravnest::collective {
 namespace {

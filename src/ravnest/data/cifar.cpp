@@ -23,7 +23,7 @@ Status check(ByteSpan file, std::string_view name) {
 
 }  // namespace
 
-Result<Samples> decode_cifar(const std::vector<wire::Slice>& files, const std::vector<std::string>& names) {
+Result<Samples> decode_cifar(const std::vector<Slice>& files, const std::vector<std::string>& names) {
   std::size_t records = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (Status status = check(files[i].bytes, names[i]); !status.ok()) return status;
@@ -32,7 +32,7 @@ Result<Samples> decode_cifar(const std::vector<wire::Slice>& files, const std::v
   std::vector<std::byte> images;
   images.reserve(records * kImageBytes);
   ByteWriter labels;
-  for (const wire::Slice& file : files) {
+  for (const Slice& file : files) {
     for (std::size_t at = 0; at < file.size(); at += kRecordBytes) {
       labels.u64(static_cast<std::uint64_t>(file.bytes[at]));
       const ByteSpan image = file.bytes.subspan(at + 1, kImageBytes);
@@ -40,15 +40,15 @@ Result<Samples> decode_cifar(const std::vector<wire::Slice>& files, const std::v
     }
   }
   const auto count = static_cast<std::int64_t>(records);
-  return Samples{{ir::DType::kUInt8, {count, 3, 32, 32}, wire::slice_of(std::move(images))},
-                 {ir::DType::kInt64, {count}, wire::slice_of(labels.take())}};
+  return Samples{{DType::kUInt8, {count, 3, 32, 32}, slice_of(std::move(images))},
+                 {DType::kInt64, {count}, slice_of(labels.take())}};
 }
 
 Result<Samples> read_cifar(const std::vector<std::filesystem::path>& paths) {
-  std::vector<wire::Slice> files;
+  std::vector<Slice> files;
   std::vector<std::string> names;
   for (const std::filesystem::path& path : paths) {
-    Result<wire::Slice> file = map_file(path);
+    Result<Slice> file = archive::map_file(path);
     if (!file.ok()) return file.status();
     files.push_back(std::move(file).value());
     names.push_back(path.string());

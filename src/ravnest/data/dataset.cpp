@@ -6,12 +6,12 @@
 #include <numeric>
 #include <optional>
 
-#include "ravnest/graph/tensors.h"
+#include "ravnest/graph/operators/tensors.h"
 
 namespace ravnest::data {
 namespace {
 
-at::Tensor as_tensor(const Array& array) {
+at::Tensor as_tensor(const archive::Array& array) {
   const at::TensorOptions options = at::TensorOptions().dtype(graph::to_torch(array.dtype));
   if (array.bytes.size() == 0) return at::empty(array.shape, options);
   // torch has no memory that is only read; that nobody writes is Dataset's contract.
@@ -44,8 +44,8 @@ Result<Dataset> select_rows(const Samples& samples, const DataOptions& options) 
 }
 
 std::optional<at::ScalarType> dtype_named(std::string_view name) {
-  for (int i = 0; i <= static_cast<int>(ir::DType::kUInt64); ++i) {
-    if (ir::dtype_name(static_cast<ir::DType>(i)) == name) return graph::to_torch(static_cast<ir::DType>(i));
+  for (int i = 0; i <= static_cast<int>(DType::kUInt64); ++i) {
+    if (dtype_name(static_cast<DType>(i)) == name) return graph::to_torch(static_cast<DType>(i));
   }
   return std::nullopt;
 }
@@ -55,13 +55,13 @@ Result<at::Tensor> reshaped(const at::Tensor& inputs, const std::vector<std::int
   std::int64_t wanted = 1;
   const std::int64_t there = inputs.numel() / inputs.size(0);
   for (const std::int64_t size : shape) {
-    if (size < 1) return invalid("shape ", shown(shape), " has a size below 1");
+    if (size < 1) return invalid("shape ", archive::shown(shape), " has a size below 1");
     if (wanted > there) break;
     wanted *= size;
   }
   if (wanted != there)
-    return invalid("shape ", shown(shape), " does not fit the inputs: a sample has ", there, " numbers, in the shape ",
-                   shown(inputs.sizes().slice(1).vec()));
+    return invalid("shape ", archive::shown(shape), " does not fit the inputs: a sample has ", there,
+                   " numbers, in the shape ", archive::shown(inputs.sizes().slice(1).vec()));
   std::vector<std::int64_t> sizes = {inputs.size(0)};
   sizes.insert(sizes.end(), shape.begin(), shape.end());
   return inputs.reshape(sizes);
@@ -90,7 +90,7 @@ Result<at::Tensor> classes(at::Tensor targets, std::int64_t one_hot) {
   if (one_hot == 0) return targets;
   if (!whole)
     return invalid("one_hot needs whole numbers as targets, and these are ",
-                   ir::dtype_name(graph::from_torch(targets.scalar_type())));
+                   dtype_name(graph::from_torch(targets.scalar_type())));
   const at::Tensor outside = targets.lt(0).logical_or(targets.ge(one_hot)).flatten().nonzero();
   if (outside.size(0) > 0) {
     const std::int64_t at = outside[0].item<std::int64_t>();

@@ -2,18 +2,18 @@
 
 #include <ATen/ATen.h>
 
+#include "ravnest/archive/testing/files.h"
 #include "ravnest/base/file.h"
 #include "ravnest/data/batches.h"
-#include "ravnest/data/testing.h"
 
 namespace ravnest::data {
 namespace {
 
-using testing::expect_failure;
-using testing::npy_of;
-using testing::raw;
+using archive::testing::expect_failure;
+using archive::testing::npy_of;
+using archive::testing::raw;
 
-class DatasetTest : public testing::FolderTest {
+class DatasetTest : public archive::testing::FolderTest {
  protected:
   // Four samples of six numbers, 0 to 23, with the targets 0, 1, 2, 1.
   DataOptions options(std::string_view inputs_descr = "|u1", std::string_view targets_descr = "<i4") {

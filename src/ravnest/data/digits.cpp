@@ -16,9 +16,9 @@ constexpr int kDigits = 10;
 constexpr std::size_t kMostText = std::size_t{32} << 20;
 
 template <class T>
-wire::Slice slice_of_numbers(const std::vector<T>& numbers) {
+Slice slice_of_numbers(const std::vector<T>& numbers) {
   const auto bytes = std::as_bytes(std::span(numbers));
-  return wire::slice_of({bytes.begin(), bytes.end()});
+  return slice_of({bytes.begin(), bytes.end()});
 }
 
 Result<float> number(std::string_view field, std::string_view name, std::size_t line, std::size_t column) {
@@ -56,7 +56,7 @@ Status read_line(std::string_view written, std::string_view name, std::size_t li
 
 }  // namespace
 
-Result<Samples> decode_digits(const wire::Slice& file, std::string_view name) {
+Result<Samples> decode_digits(const Slice& file, std::string_view name) {
   std::vector<std::byte> unpacked;
   ByteSpan content = file.bytes;
   if (is_gzip(content)) {
@@ -82,12 +82,12 @@ Result<Samples> decode_digits(const wire::Slice& file, std::string_view name) {
   }
   if (digits.empty()) return corrupt(name, ": there are no lines in it");
   const auto count = static_cast<std::int64_t>(digits.size());
-  return Samples{{ir::DType::kFloat32, {count, 1, 8, 8}, slice_of_numbers(pixels)},
-                 {ir::DType::kInt64, {count}, slice_of_numbers(digits)}};
+  return Samples{{DType::kFloat32, {count, 1, 8, 8}, slice_of_numbers(pixels)},
+                 {DType::kInt64, {count}, slice_of_numbers(digits)}};
 }
 
 Result<Samples> read_digits(const std::filesystem::path& path) {
-  const Result<wire::Slice> file = map_file(path);
+  const Result<Slice> file = archive::map_file(path);
   return file.ok() ? decode_digits(*file, path.string()) : file.status();
 }
 

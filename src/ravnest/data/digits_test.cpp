@@ -1,13 +1,13 @@
+#include "ravnest/archive/testing/files.h"
 #include "ravnest/data/formats.h"
-#include "ravnest/data/testing.h"
 
 namespace ravnest::data {
 namespace {
 
-using testing::expect_failure;
-using testing::gzipped;
-using testing::numbers;
-using testing::slice;
+using archive::testing::expect_failure;
+using archive::testing::gzipped;
+using archive::testing::numbers;
+using archive::testing::slice;
 
 using Shape = std::vector<std::int64_t>;
 

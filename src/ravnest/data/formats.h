@@ -11,29 +11,29 @@
 #include <string_view>
 #include <vector>
 
+#include "ravnest/archive/npy.h"
+#include "ravnest/base/slice.h"
 #include "ravnest/base/status.h"
-#include "ravnest/data/npy.h"
 #include "ravnest/data/samples.h"
-#include "ravnest/wire/slice.h"
 
 namespace ravnest::data {
 
 // The format of MNIST and its relatives, as it is or compressed by gzip.
-Result<Array> read_idx(const std::filesystem::path& path);
-Result<Array> decode_idx(const wire::Slice& file, std::string_view name);
+Result<archive::Array> read_idx(const std::filesystem::path& path);
+Result<archive::Array> decode_idx(const Slice& file, std::string_view name);
 
-// A tensor of a safetensors file (checkpoint/safetensors.h): its only one, or the one that is called `tensor`.
+// A tensor of a safetensors file (archive/safetensors.h): its only one, or the one that is called `tensor`.
 // kInvalid, with the names there are, where that is not clear.
-Result<Array> read_safetensors(const std::filesystem::path& path, std::string_view tensor);
-Result<Array> decode_safetensors(const wire::Slice& file, std::string_view tensor, std::string_view name);
+Result<archive::Array> read_safetensors(const std::filesystem::path& path, std::string_view tensor);
+Result<archive::Array> decode_safetensors(const Slice& file, std::string_view tensor, std::string_view name);
 
 // CIFAR-10, "binary version": inputs uint8 [n, 3, 32, 32], targets int64 [n] from 0 to 9.
 Result<Samples> read_cifar(const std::vector<std::filesystem::path>& paths);
-Result<Samples> decode_cifar(const std::vector<wire::Slice>& files, const std::vector<std::string>& names);
+Result<Samples> decode_cifar(const std::vector<Slice>& files, const std::vector<std::string>& names);
 
 // scikit-learn's digits.csv or digits.csv.gz, lines of 64 numbers and the digit: inputs float32 [n, 1, 8, 8], as they
 // stand there (0 to 16), targets int64 [n].
 Result<Samples> read_digits(const std::filesystem::path& path);
-Result<Samples> decode_digits(const wire::Slice& file, std::string_view name);
+Result<Samples> decode_digits(const Slice& file, std::string_view name);
 
 }  // namespace ravnest::data

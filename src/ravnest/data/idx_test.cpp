@@ -1,17 +1,17 @@
+#include "ravnest/archive/testing/files.h"
 #include "ravnest/data/formats.h"
-#include "ravnest/data/testing.h"
 
 namespace ravnest::data {
 namespace {
 
-using testing::expect_failure;
-using testing::gzipped;
-using testing::numbers;
-using testing::slice;
+using archive::testing::expect_failure;
+using archive::testing::gzipped;
+using archive::testing::numbers;
+using archive::testing::slice;
 
 using Shape = std::vector<std::int64_t>;
 
-Result<Array> decoded(std::string_view file) { return decode_idx(slice(file), "train-images"); }
+Result<archive::Array> decoded(std::string_view file) { return decode_idx(slice(file), "train-images"); }
 
 // Two images of 2 x 3.
 const std::string kImages = std::string("\0\0\x08\x03\0\0\0\2\0\0\0\2\0\0\0\3", 16) + "abcdefABCDEF";
@@ -19,9 +19,9 @@ const std::string kImages = std::string("\0\0\x08\x03\0\0\0\2\0\0\0\2\0\0\0\3", 
 TEST(Idx, ImagesAreReadPlainAndCompressed) {
   for (const std::string& file :
        {kImages, gzipped(kImages), gzipped(kImages.substr(0, 5)) + gzipped(kImages.substr(5))}) {
-    const Result<Array> array = decoded(file);
+    const Result<archive::Array> array = decoded(file);
     ASSERT_TRUE(array.ok()) << array.status();
-    EXPECT_EQ(array->dtype, ir::DType::kUInt8);
+    EXPECT_EQ(array->dtype, DType::kUInt8);
     EXPECT_EQ(array->shape, (Shape{2, 2, 3}));
     EXPECT_EQ(as_string_view(array->bytes.bytes), "abcdefABCDEF");
   }
@@ -76,7 +76,7 @@ TEST(Cifar, RecordsOfSeveralFilesBecomeImagesAndLabels) {
   const std::string second = std::string("\0", 1) + std::string(3072, 'c');
   const auto samples = decode_cifar({slice(first), slice(second)}, {"data_batch_1.bin", "data_batch_2.bin"});
   ASSERT_TRUE(samples.ok()) << samples.status();
-  EXPECT_EQ(samples->inputs.dtype, ir::DType::kUInt8);
+  EXPECT_EQ(samples->inputs.dtype, DType::kUInt8);
   EXPECT_EQ(samples->inputs.shape, (Shape{3, 3, 32, 32}));
   EXPECT_EQ(samples->targets.shape, Shape{3});
   EXPECT_EQ(numbers<std::int64_t>(samples->targets), (std::vector<std::int64_t>{7, 1, 0}));

@@ -1,4 +1,4 @@
-#include "ravnest/checkpoint/safetensors.h"
+#include "ravnest/archive/safetensors.h"
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMostNamesShown = 10;
 constexpr std::size_t kLongestNameShown = 60;
 
-std::string names_of(const ir::NamedPayloads& tensors) {
+std::string names_of(const archive::NamedPayloads& tensors) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors) {
     if (names.size() == kMostNamesShown) {
@@ -25,23 +25,23 @@ std::string names_of(const ir::NamedPayloads& tensors) {
 
 }  // namespace
 
-Result<Array> decode_safetensors(const wire::Slice& file, std::string_view tensor, std::string_view name) {
-  const auto contents = checkpoint::read_safetensors(file.bytes, file.owner, name);
+Result<archive::Array> decode_safetensors(const Slice& file, std::string_view tensor, std::string_view name) {
+  const auto contents = archive::read_safetensors(file.bytes, file.owner, name);
   if (!contents.ok()) return contents.status();
-  const ir::NamedPayloads& tensors = contents->tensors;
+  const archive::NamedPayloads& tensors = contents->tensors;
   auto found = std::ranges::find(tensors, tensor, [](const auto& named) { return std::string_view(named.first); });
   if (found == tensors.end() && tensors.size() == 1) found = tensors.begin();
   if (found == tensors.end())
     return invalid(name, " holds ", tensors.empty() ? "no tensors" : text("the tensors ", names_of(tensors)),
                    "; it has to hold one, or one that is called \"", tensor, "\"");
-  const ir::Payload& payload = found->second;
+  const archive::Payload& payload = found->second;
   const ByteSpan bytes = payload.storage->bytes;
   const auto position = static_cast<std::size_t>(bytes.data() - file.bytes.data());
-  return array_of(payload.dtype, payload.sizes, {bytes, file.owner}, position, name);
+  return archive::array_of(payload.dtype, payload.sizes, {bytes, file.owner}, position, name);
 }
 
-Result<Array> read_safetensors(const std::filesystem::path& path, std::string_view tensor) {
-  const Result<wire::Slice> file = map_file(path);
+Result<archive::Array> read_safetensors(const std::filesystem::path& path, std::string_view tensor) {
+  const Result<Slice> file = archive::map_file(path);
   return file.ok() ? decode_safetensors(*file, tensor, path.string()) : file.status();
 }
 

@@ -1,14 +1,14 @@
 // What is trained on, row by row.
 #pragma once
 
-#include "ravnest/data/array.h"
+#include "ravnest/archive/array.h"
 
 namespace ravnest::data {
 
 // Samples with what belongs to them, row by row.
 struct Samples {
-  Array inputs;
-  Array targets;
+  archive::Array inputs;
+  archive::Array targets;
 };
 
 }  // namespace ravnest::data

@@ -11,8 +11,8 @@ namespace {
 
 using namespace ravnest;
 
-void check(const data::Array& array) {
-  const auto count = data::byte_count(array.dtype, array.shape, "x");
+void check(const archive::Array& array) {
+  const auto count = archive::byte_count(array.dtype, array.shape, "x");
   if (!count.ok() || *count != array.bytes.size()) std::abort();
 }
 
@@ -32,7 +32,7 @@ void check(const Result<T>& result) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const ByteSpan bytes = std::as_bytes(std::span(data, size));
-  const wire::Slice file = wire::slice_of({bytes.begin(), bytes.end()});
+  const Slice file = slice_of({bytes.begin(), bytes.end()});
   check(data::decode_idx(file, "x"));
   check(data::decode_cifar({file}, {"x"}));
   check(data::decode_digits(file, "x"));

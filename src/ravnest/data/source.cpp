@@ -9,25 +9,25 @@ namespace ravnest::data {
 namespace {
 
 using Paths = std::vector<std::filesystem::path>;
-using Read = std::function<Result<Array>(const std::filesystem::path&)>;
+using Read = std::function<Result<archive::Array>(const std::filesystem::path&)>;
 
-Result<Array> read_all(const Paths& paths, const Read& read) {
-  std::vector<Array> arrays;
+Result<archive::Array> read_all(const Paths& paths, const Read& read) {
+  std::vector<archive::Array> arrays;
   std::vector<std::string> names;
   for (const std::filesystem::path& path : paths) {
-    Result<Array> array = read(path);
+    Result<archive::Array> array = read(path);
     if (!array.ok()) return array;
     if (array->shape.empty()) return invalid(path.string(), " holds one number, not rows of samples");
     arrays.push_back(std::move(array).value());
     names.push_back(path.string());
   }
-  return joined(arrays, names);
+  return archive::joined(arrays, names);
 }
 
 Result<Samples> read_pair(const DataOptions& options, const Read& read_inputs, const Read& read_targets) {
-  Result<Array> inputs = read_all(options.inputs, read_inputs);
+  Result<archive::Array> inputs = read_all(options.inputs, read_inputs);
   if (!inputs.ok()) return inputs.status();
-  Result<Array> targets = read_all(options.targets, read_targets);
+  Result<archive::Array> targets = read_all(options.targets, read_targets);
   if (!targets.ok()) return targets.status();
   return Samples{std::move(inputs).value(), std::move(targets).value()};
 }
@@ -37,7 +37,7 @@ Read tensor_called(std::string_view name) {
 }
 
 Result<Samples> read_format(const DataOptions& options) {
-  if (options.format == "npy") return read_pair(options, read_npy, read_npy);
+  if (options.format == "npy") return read_pair(options, archive::read_npy, archive::read_npy);
   if (options.format == "idx") return read_pair(options, read_idx, read_idx);
   if (options.format == "cifar10") return read_cifar(options.inputs);
   if (options.format == "safetensors") return read_pair(options, tensor_called("inputs"), tensor_called("targets"));

@@ -1,17 +1,17 @@
 #include "ravnest/data/source.h"
 
+#include "ravnest/archive/testing/files.h"
 #include "ravnest/base/file.h"
-#include "ravnest/data/testing.h"
 
 namespace ravnest::data {
 namespace {
 
-using testing::expect_failure;
-using testing::npy_of;
-using testing::numbers;
-using testing::raw;
+using archive::testing::expect_failure;
+using archive::testing::npy_of;
+using archive::testing::numbers;
+using archive::testing::raw;
 
-class SourceTest : public testing::FolderTest {
+class SourceTest : public archive::testing::FolderTest {
  protected:
   std::filesystem::path put(std::string_view name, std::string_view content) {
     EXPECT_EQ(write_file_atomically(folder_ / name, content), Status());

@@ -21,7 +21,7 @@ constexpr Duration kLinger = std::chrono::seconds(3);
 
 class Examination {
  public:
-  Examination(const PlanHere& here, const ExamineOptions& options,
+  Examination(const plan::PlanHere& here, const ExamineOptions& options,
               const std::function<void(const Finding&)>& on_finding)
       : here_(here), options_(options), on_finding_(on_finding), try_until_(SystemClock().now() + options.wait) {}
 
@@ -94,7 +94,7 @@ class Examination {
 
   Wait attempt() const { return Wait::of(options_.patience, options_.stop); }
 
-  const PlanHere& here_;
+  const plan::PlanHere& here_;
   const ExamineOptions& options_;
   const std::function<void(const Finding&)>& on_finding_;
   const TimePoint try_until_;
@@ -108,7 +108,8 @@ class Examination {
 
 }  // namespace
 
-Result<std::vector<Finding>> examine(const PlanHere& here, const std::vector<int>& nodes, const ExamineOptions& options,
+Result<std::vector<Finding>> examine(const plan::PlanHere& here, const std::vector<int>& nodes,
+                                     const ExamineOptions& options,
                                      const std::function<void(const Finding&)>& on_finding) {
   return Examination(here, options, on_finding).run(nodes);
 }

@@ -9,7 +9,7 @@
 #include "ravnest/base/clock.h"
 #include "ravnest/base/status.h"
 #include "ravnest/doctor/findings.h"
-#include "ravnest/doctor/plan_here.h"
+#include "ravnest/plan/files/local_plan.h"
 
 namespace ravnest::doctor {
 
@@ -23,7 +23,8 @@ struct ExamineOptions {
 
 // Listens at the nodes' ports while it lasts. `on_finding` is told each finding as soon as it is there, from several
 // threads but one at a time. kCancelled where asked to stop.
-Result<std::vector<Finding>> examine(const PlanHere& here, const std::vector<int>& nodes, const ExamineOptions& options,
+Result<std::vector<Finding>> examine(const plan::PlanHere& here, const std::vector<int>& nodes,
+                                     const ExamineOptions& options,
                                      const std::function<void(const Finding&)>& on_finding = {});
 
 }  // namespace ravnest::doctor

@@ -5,7 +5,7 @@
 
 #include <latch>
 
-#include "ravnest/doctor/testing.h"
+#include "ravnest/doctor/testing/node_data.h"
 
 namespace ravnest::doctor {
 namespace {
@@ -71,7 +71,7 @@ TEST(Examination, OfTwoMachinesFindEachOther) {
 // node_1's machine lets nothing in: node_0 cannot get there, but node_1 comes by itself.
 TEST(Examination, OfAMachineThatCanOnlyDialOutIsAWarningOnBothSides) {
   const NodeData data(plan_on_free_ports(2));
-  PlanHere seen_by_0 = data.here();
+  plan::PlanHere seen_by_0 = data.here();
   seen_by_0.plan.pool.nodes[1].address = local(tcp::free_port());
   std::latch listens(1);
   Result<std::vector<Finding>> first = cancelled("not run");

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "ravnest/doctor/caller.h"
-#include "ravnest/doctor/port_owner.h"
-#include "ravnest/machine/resolve.h"
+#include "ravnest/net/port_owner.h"
+#include "ravnest/net/resolve.h"
 #include "ravnest/plan/peers.h"
 #include "ravnest/transport/tcp/contact.h"
 
@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 namespace tcp = transport::tcp;
 
-Finding key_file(const PlanHere& here, int node) {
-  const fs::path key = folder_of(here, node) / plan::kKeyFile;
+Finding key_file(const plan::PlanHere& here, int node) {
+  const fs::path key = plan::folder_of(here, node) / identity::kKeyFile;
   std::error_code error;
   const fs::perms mode = fs::status(key, error).permissions();
   if (error || (mode & (fs::perms::group_all | fs::perms::others_all)) == fs::perms::none)
@@ -27,8 +27,8 @@ Finding key_file(const PlanHere& here, int node) {
 }
 
 // Sound by themselves, the files may still be of another plan than the one that lies beside them.
-Status check_plan(const PlanHere& here, int node, const plan::StoredIdentity& stored) {
-  const auto authority = plan::certificate_subject(stored.authority_certificate);
+Status check_plan(const plan::PlanHere& here, int node, const identity::StoredIdentity& stored) {
+  const auto authority = identity::certificate_subject(stored.authority_certificate);
   if (!authority.ok()) return authority.status();
   if (*authority == text("ravnest plan ", here.plan.id)) return {};
   return invalid("the certificate of ", plan::node_name(node), " is of ", *authority, ", but the plan in ",
@@ -54,15 +54,15 @@ int peer_elsewhere(const plan::Plan& plan, int node) {
 
 }  // namespace
 
-std::vector<Finding> check_identity(const PlanHere& here, int node, plan::WallTime now) {
+std::vector<Finding> check_identity(const plan::PlanHere& here, int node, identity::WallTime now) {
   const std::string name = plan::node_name(node);
-  const auto stored = plan::read_identity(folder_of(here, node));
+  const auto stored = identity::read_identity(plan::folder_of(here, node));
   if (!stored.ok()) {
     return {{Verdict::kProblem, name,
              text("its identity is not here (", stored.status().message(),
                   "): pack it where the plan was made, and unpack the package here")}};
   }
-  const Status sound = plan::check_identity(stored->identity, stored->authority_certificate, name, now);
+  const Status sound = identity::check_identity(stored->identity, stored->authority_certificate, name, now);
   const Status of_plan = sound.ok() ? check_plan(here, node, *stored) : Status();
   std::vector<Finding> findings;
   if (!sound.ok()) {
@@ -76,7 +76,7 @@ std::vector<Finding> check_identity(const PlanHere& here, int node, plan::WallTi
   return findings;
 }
 
-std::vector<Finding> check_address(const PlanHere& here, int node, const Wait& wait) {
+std::vector<Finding> check_address(const plan::PlanHere& here, int node, const Wait& wait) {
   const std::string name = plan::node_name(node);
   const plan::PoolNode& own = here.plan.pool.nodes[node];
   const auto found = resolve(own.address.host, own.address.port, Lookup::kToConnect, wait);
@@ -102,10 +102,10 @@ std::vector<Finding> check_address(const PlanHere& here, int node, const Wait& w
                 "set \"bind\" there to 0.0.0.0 and the port")}};
 }
 
-OwnPort take_port(const PlanHere& here, int node, const std::string& software,
+OwnPort take_port(const plan::PlanHere& here, int node, const std::string& software,
                   std::function<void(const std::string& asker)> on_asked, const Wait& wait) {
   const std::string name = plan::node_name(node);
-  const Address at = listens_at(here.plan, node);
+  const Address at = plan::listens_at(here.plan, node);
   const auto own = caller(here, node, software);
   if (!own.ok()) return {{Verdict::kProblem, name, text("its port was not tried: ", own.status().message())}, nullptr};
 
@@ -115,7 +115,7 @@ OwnPort take_port(const PlanHere& here, int node, const std::string& software,
   options.software = software;
   options.listen = at;
   for (const int other : plan::peers_of(here.plan, node)) options.peers.push_back(peer(here.plan, other));
-  options.identity = plan::read_identity(folder_of(here, node)).value();
+  options.identity = identity::read_identity(plan::folder_of(here, node)).value();
   options.probes_only = true;
   options.on_asked = std::move(on_asked);
   options.log = Logger("doctor", Level::kOff);

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "ravnest/doctor/testing.h"
+#include "ravnest/doctor/testing/node_data.h"
 
 namespace ravnest::doctor {
 namespace {
@@ -18,13 +18,13 @@ auto is(Verdict verdict, const std::string& words) {
   return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::sentence, HasSubstr(words)));
 }
 
-plan::WallTime now() { return std::chrono::system_clock::now(); }
+identity::WallTime now() { return std::chrono::system_clock::now(); }
 constexpr auto kSixYears = std::chrono::hours(24) * 365 * 6;
 
 class OwnIdentity : public ::testing::Test {
  protected:
   std::vector<Finding> check() const { return check_identity(data_.here(), 0, now()); }
-  void replace(const plan::StoredIdentity& identity) const { put_identity(data_.here(), 0, identity); }
+  void replace(const identity::StoredIdentity& identity) const { put_identity(data_.here(), 0, identity); }
 
   NodeData data_{plan_on_free_ports(2)};
 };
@@ -34,17 +34,17 @@ TEST_F(OwnIdentity, ThatIsSoundIsWell) {
 }
 
 TEST_F(OwnIdentity, ThatIsMissingIsAProblem) {
-  std::filesystem::remove(folder_of(data_.here(), 0) / plan::kCertificateFile);
+  std::filesystem::remove(plan::folder_of(data_.here(), 0) / identity::kCertificateFile);
   EXPECT_THAT(check(), ElementsAre(is(Verdict::kProblem, "its identity is not here")));
 }
 
 TEST_F(OwnIdentity, ThatHasExpiredIsAProblem) {
-  replace(tcp::identity_of(plan::Authority::create("test", now() - kSixYears).value(), "node_0"));
+  replace(tcp::identity_of(identity::Authority::create("test", now() - kSixYears).value(), "node_0"));
   EXPECT_THAT(check(), ElementsAre(is(Verdict::kProblem, "ran out on"), is(Verdict::kOk, "")));
 }
 
 TEST_F(OwnIdentity, ThatIsNotValidYetIsAProblem) {
-  replace(tcp::identity_of(plan::Authority::create("test", now() + kSixYears).value(), "node_0"));
+  replace(tcp::identity_of(identity::Authority::create("test", now() + kSixYears).value(), "node_0"));
   EXPECT_THAT(check(), ElementsAre(is(Verdict::kProblem, "set this machine's clock"), is(Verdict::kOk, "")));
 }
 
@@ -64,12 +64,12 @@ TEST_F(OwnIdentity, OfAnotherPlanThanTheOneBesideItIsAProblem) {
 }
 
 TEST_F(OwnIdentity, WhoseKeyOthersCanReadIsAProblem) {
-  std::filesystem::permissions(folder_of(data_.here(), 0) / plan::kKeyFile, std::filesystem::perms(0640));
+  std::filesystem::permissions(plan::folder_of(data_.here(), 0) / identity::kKeyFile, std::filesystem::perms(0640));
   EXPECT_THAT(check(), ElementsAre(is(Verdict::kOk, ""), is(Verdict::kProblem, "chmod 600")));
 }
 
 std::vector<Finding> check_at(const Address& own, const Address& other, const std::optional<Address>& bind = {}) {
-  PlanHere here{"node_data", plan_at({own, other})};
+  plan::PlanHere here{"node_data", plan_at({own, other})};
   here.plan.pool.nodes[0].bind = bind;
   return check_address(here, 0, Wait::of(kTestTime));
 }

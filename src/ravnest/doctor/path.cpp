@@ -82,7 +82,7 @@ Result<double> measure_rate(Contact& contact, Way way, Duration length, int stop
   const SystemClock clock;
   const bool up = way == Way::kUp;
   const int most = up ? kMostUp : kMostDown;
-  const wire::Slice data{up ? ByteSpan(kZeros) : ByteSpan(), nullptr};
+  const Slice data{up ? ByteSpan(kZeros) : ByteSpan(), nullptr};
   const wire::Probe probe{up ? wire::ProbeKind::kUpload : wire::ProbeKind::kDownload, 0,
                           up ? 0 : static_cast<std::uint32_t>(kZeros.size())};
   const TimePoint start = clock.now();

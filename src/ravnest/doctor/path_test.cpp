@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ravnest/doctor/testing.h"
+#include "ravnest/doctor/testing/node_data.h"
 #include "relay/relay.h"
 
 namespace ravnest::doctor {

@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "ravnest/doctor/testing.h"
+#include "ravnest/doctor/testing/node_data.h"
 #include "relay/relay.h"
 
 namespace ravnest::doctor {
@@ -40,7 +40,9 @@ class Pair : public ::testing::Test {
     EXPECT_THAT(check_peer(check), ElementsAre(is(verdict, words)));
   }
   std::uint16_t port(int node) const { return data_.here().plan.pool.nodes[node].address.port; }
-  tcp::TlsContext tls(const plan::StoredIdentity& identity) const { return tcp::TlsContext::create(identity).value(); }
+  tcp::TlsContext tls(const identity::StoredIdentity& identity) const {
+    return tcp::TlsContext::create(identity).value();
+  }
   tcp::TlsContext tls(int node) const { return tls(data_.identity(node)); }
 
   NodeData data_{plan_on_free_ports(3)};
@@ -167,7 +169,7 @@ TEST_F(Pair, OneThatHangsUpAtOnceIsNamed) {
 }
 
 TEST_F(Pair, APeerOfAnotherPlanIsNamed) {
-  const plan::Authority other = tcp::new_authority();
+  const identity::Authority other = tcp::new_authority();
   tcp::Options options = data_.options(1);
   options.identity = tcp::identity_of(other, "node_1");
   const auto node_1 = NodeData::run(std::move(options));
@@ -176,7 +178,7 @@ TEST_F(Pair, APeerOfAnotherPlanIsNamed) {
 
 TEST_F(Pair, AnOwnCertificateOfAnotherPlanIsRefusedByThePeer) {
   const auto node_1 = data_.run(1);
-  const plan::Authority other = tcp::new_authority();
+  const identity::Authority other = tcp::new_authority();
   PeerCheck check = this->check();
   check.own.tls = tls({tcp::identity_of(other, "node_0").identity, data_.authority().certificate()});
   expect(check, Trouble::kCertificate, Verdict::kProblem, "does not accept this node's certificate");
@@ -184,7 +186,7 @@ TEST_F(Pair, AnOwnCertificateOfAnotherPlanIsRefusedByThePeer) {
 
 TEST_F(Pair, AnExpiredCertificateIsNamed) {
   const auto old =
-      plan::Authority::create("test", std::chrono::system_clock::now() - std::chrono::hours(24) * 365 * 6).value();
+      identity::Authority::create("test", std::chrono::system_clock::now() - std::chrono::hours(24) * 365 * 6).value();
   const tcp::TlsContext theirs = tls(tcp::identity_of(old, "node_1"));
   const FakePeer expired(port(1), [&](Socket socket, const Wait& wait) {
     (void)FrameTalk(std::move(socket), theirs, tcp::Side::kAccepted, wait).shake_hands();
@@ -196,7 +198,7 @@ TEST_F(Pair, AnExpiredCertificateIsNamed) {
 
 TEST_F(Pair, AnExpiredOwnCertificateIsRefusedByThePeer) {
   const auto old =
-      plan::Authority::create("test", std::chrono::system_clock::now() - std::chrono::hours(24) * 365 * 6).value();
+      identity::Authority::create("test", std::chrono::system_clock::now() - std::chrono::hours(24) * 365 * 6).value();
   // Each shows a certificate of the authority that the other one trusts.
   const tcp::TlsContext theirs = tls({data_.identity(1).identity, old.certificate()});
   const FakePeer node_1(port(1), [&](Socket socket, const Wait& wait) {

@@ -5,7 +5,7 @@
 
 #include "ravnest/machine/link_protocol.h"
 #include "ravnest/machine/link_stream.h"
-#include "ravnest/machine/socket.h"
+#include "ravnest/net/socket.h"
 
 namespace ravnest {
 namespace {

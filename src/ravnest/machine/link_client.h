@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ravnest/base/address.h"
 #include "ravnest/base/clock.h"
 #include "ravnest/base/status.h"
+#include "ravnest/net/address.h"
 
 namespace ravnest {
 

@@ -13,7 +13,7 @@
 #include "ravnest/base/clock.h"
 #include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
-#include "ravnest/machine/socket.h"
+#include "ravnest/net/socket.h"
 
 namespace ravnest {
 

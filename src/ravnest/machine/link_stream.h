@@ -3,7 +3,7 @@
 
 #include "ravnest/base/status.h"
 #include "ravnest/machine/link_protocol.h"
-#include "ravnest/machine/socket.h"
+#include "ravnest/net/socket.h"
 
 namespace ravnest {
 

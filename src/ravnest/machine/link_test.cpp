@@ -1,3 +1,5 @@
+#include "ravnest/machine/testing/link.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,8 +10,7 @@
 #include "ravnest/machine/link_client.h"
 #include "ravnest/machine/link_protocol.h"
 #include "ravnest/machine/link_server.h"
-#include "ravnest/machine/link_testing.h"
-#include "ravnest/machine/socket.h"
+#include "ravnest/net/socket.h"
 
 namespace ravnest {
 namespace {

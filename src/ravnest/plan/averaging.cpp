@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ravnest/plan/machine.h"
+#include "ravnest/plan/pool/machine.h"
 
 namespace ravnest::plan {
 namespace {

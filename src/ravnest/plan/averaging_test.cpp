@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ravnest/plan/explain.h"
-#include "ravnest/plan/sample_costs.h"
+#include "ravnest/plan/show/explain.h"
+#include "ravnest/plan/testing/sample_costs.h"
 
 namespace ravnest::plan {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ravnest/plan/sample_costs.h"
+#include "ravnest/plan/testing/sample_costs.h"
 
 namespace ravnest::plan {
 namespace {

@@ -4,8 +4,8 @@
 #include <random>
 #include <sstream>
 
+#include "ravnest/plan/predict/segments.h"
 #include "ravnest/plan/rings.h"
-#include "ravnest/plan/segments.h"
 
 namespace ravnest::plan {
 namespace {

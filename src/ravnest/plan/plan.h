@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
-#include "ravnest/plan/costs.h"
-#include "ravnest/plan/cut.h"
-#include "ravnest/plan/form.h"
-#include "ravnest/plan/memory.h"
-#include "ravnest/plan/pool.h"
-#include "ravnest/plan/predict.h"
+#include "ravnest/plan/pool/pool.h"
+#include "ravnest/plan/predict/costs.h"
+#include "ravnest/plan/predict/memory.h"
+#include "ravnest/plan/predict/predict.h"
+#include "ravnest/plan/search/cut.h"
+#include "ravnest/plan/search/form.h"
 
 namespace ravnest::plan {
 

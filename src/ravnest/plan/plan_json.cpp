@@ -5,7 +5,7 @@
 #include "ravnest/base/json.h"
 #include "ravnest/base/json_field.h"
 #include "ravnest/plan/plan.h"
-#include "ravnest/plan/range.h"
+#include "ravnest/plan/pool/range.h"
 #include "ravnest/plan/sane.h"
 
 namespace ravnest::plan {

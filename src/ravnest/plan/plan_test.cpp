@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "ravnest/plan/explain.h"
 #include "ravnest/plan/files/write.h"
 #include "ravnest/plan/rings.h"
-#include "ravnest/plan/sample_costs.h"
 #include "ravnest/plan/sane.h"
+#include "ravnest/plan/show/explain.h"
+#include "ravnest/plan/testing/sample_costs.h"
 
 namespace ravnest::plan {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "ravnest/plan/costs.h"
+#include "ravnest/plan/predict/costs.h"
 
 namespace ravnest::plan {
 

@@ -1,6 +1,6 @@
 #include "ravnest/plan/sane.h"
 
-#include "ravnest/plan/range.h"
+#include "ravnest/plan/pool/range.h"
 
 namespace ravnest::plan {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "ravnest/plan/sample_costs.h"
+#include "ravnest/plan/testing/sample_costs.h"
 
 namespace ravnest::plan {
 namespace {

@@ -1,4 +1,4 @@
-#include "ravnest/transport/conformance.h"
+#include "ravnest/transport/testing/conformance.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "ravnest/transport/testing.h"
+#include "ravnest/transport/testing/messages.h"
 
 namespace ravnest::transport {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ravnest/transport/inproc/network.h"
-#include "ravnest/transport/testing.h"
+#include "ravnest/transport/testing/messages.h"
 
 namespace ravnest::transport {
 namespace {

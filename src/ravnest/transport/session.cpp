@@ -24,9 +24,9 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 std::int64_t nanoseconds(TimePoint time) { return time.time_since_epoch().count(); }
 
 // The bytes [offset, offset + size) of the parts.
-std::vector<wire::Slice> cut_out(const std::vector<wire::Slice>& parts, std::uint64_t offset, std::uint64_t size) {
-  std::vector<wire::Slice> result;
-  for (const wire::Slice& part : parts) {
+std::vector<Slice> cut_out(const std::vector<Slice>& parts, std::uint64_t offset, std::uint64_t size) {
+  std::vector<Slice> result;
+  for (const Slice& part : parts) {
     if (size == 0) break;
     if (offset >= part.size()) {
       offset -= part.size();

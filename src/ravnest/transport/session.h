@@ -40,7 +40,7 @@ struct SessionOptions {
 struct ChunkFrame {
   std::size_t lane = 0;
   wire::Chunk chunk;
-  std::vector<wire::Slice> data;
+  std::vector<Slice> data;
   const wire::Message* whole = nullptr;  // where the chunk is all of a message; valid until the session's next call
 };
 

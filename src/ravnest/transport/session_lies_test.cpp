@@ -1,7 +1,7 @@
 // A session and a peer that lies: every lie is noticed, and nothing is delivered or acknowledged for it.
 #include <gmock/gmock.h>
 
-#include "ravnest/transport/session_testing.h"
+#include "ravnest/transport/testing/session.h"
 
 namespace ravnest::transport {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "ravnest/transport/session_testing.h"
+#include "ravnest/transport/testing/session.h"
 
 namespace ravnest::transport {
 namespace {

@@ -1,5 +1,5 @@
 // Promises of endpoint.h under random faults; `transport_simulation --seeds N` runs the same for as long as one likes.
-#include "ravnest/transport/simulation.h"
+#include "ravnest/transport/testing/simulation.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ravnest/transport/testing.h"
+#include "ravnest/transport/testing/messages.h"
 
 namespace ravnest::transport {
 namespace {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <vector>
 
-#include "ravnest/transport/testing.h"
+#include "ravnest/transport/testing/messages.h"
 
 namespace ravnest::transport {
 namespace {

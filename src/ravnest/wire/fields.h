@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "ravnest/base/bytes.h"
+#include "ravnest/base/slice.h"
 #include "ravnest/base/status.h"
-#include "ravnest/wire/slice.h"
 
 namespace ravnest::wire {
 

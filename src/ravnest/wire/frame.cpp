@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "ravnest/base/printable.h"
-#include "ravnest/wire/crc32c.h"
+#include "ravnest/codec/crc32c.h"
 #include "ravnest/wire/fields.h"
 
 namespace ravnest::wire {
@@ -96,7 +96,7 @@ std::array<std::byte, kHeaderBytes> encode(const FrameHeader& header) {
   bytes[1] = static_cast<std::byte>(header.lane);
   std::memcpy(bytes.data() + 4, &header.size, 4);
   std::memcpy(bytes.data() + 8, &header.checksum, 4);
-  const std::uint32_t own_checksum = crc32c(ByteSpan(bytes).first(12));
+  const std::uint32_t own_checksum = codec::crc32c(ByteSpan(bytes).first(12));
   std::memcpy(bytes.data() + 12, &own_checksum, 4);
   return bytes;
 }
@@ -113,7 +113,7 @@ Result<FrameHeader> decode_header(std::span<const std::byte, kHeaderBytes> bytes
   reader(header.size);
   reader(header.checksum);
   reader(own_checksum);
-  if (own_checksum != crc32c(bytes.first(kHeaderBytes - sizeof own_checksum))) {
+  if (own_checksum != codec::crc32c(bytes.first(kHeaderBytes - sizeof own_checksum))) {
     return corrupt("what came is not a frame: its header's checksum is wrong");
   }
   if (kind < static_cast<std::uint8_t>(FrameKind::kHello) ||

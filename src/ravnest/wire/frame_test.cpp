@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "ravnest/wire/crc32c.h"
-#include "ravnest/wire/testing.h"
+#include "ravnest/codec/crc32c.h"
+#include "ravnest/wire/testing/messages.h"
 
 namespace ravnest::wire {
 namespace {

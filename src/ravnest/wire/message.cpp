@@ -47,17 +47,17 @@ Status check_order(const Tensor& tensor) {
 Status check_size(const Tensor& tensor) {
   const auto count = checked_count(tensor.shape);
   if (!count.ok()) return count.status();
-  if (tensor.codec == CodecKind::kNone) {
-    const std::uint64_t expected = *count * ir::item_size(tensor.dtype);
+  if (tensor.codec == codec::CodecKind::kNone) {
+    const std::uint64_t expected = *count * item_size(tensor.dtype);
     if (tensor.data.size() == expected) return {};
-    return corrupt("a tensor of ", *count, " elements of ", ir::dtype_name(tensor.dtype), " has ", tensor.data.size(),
+    return corrupt("a tensor of ", *count, " elements of ", dtype_name(tensor.dtype), " has ", tensor.data.size(),
                    " bytes instead of ", expected);
   }
-  if (tensor.dtype != ir::DType::kFloat32) {
-    return corrupt("a compressed tensor is of ", ir::dtype_name(tensor.dtype), "; only float32 is compressed");
+  if (tensor.dtype != DType::kFloat32) {
+    return corrupt("a compressed tensor is of ", dtype_name(tensor.dtype), "; only float32 is compressed");
   }
-  if (tensor.codec == CodecKind::kTopK) return {};
-  const std::uint64_t expected = encoded_size({tensor.codec, 1}, *count);
+  if (tensor.codec == codec::CodecKind::kTopK) return {};
+  const std::uint64_t expected = codec::encoded_size({tensor.codec, 1}, *count);
   if (tensor.data.size() == expected) return {};
   return corrupt("a compressed tensor of ", *count, " elements has ", tensor.data.size(), " bytes instead of ",
                  expected);
@@ -72,7 +72,7 @@ void fields(auto& f, Tensor& tensor) {
     f.fail(check_size(tensor));
     f.fail(check_order(tensor));
   }
-  auto dtype = static_cast<std::uint8_t>(ir::schema_number(tensor.dtype));
+  auto dtype = static_cast<std::uint8_t>(schema_number(tensor.dtype));
   std::uint64_t size = tensor.data.size();
   f(dtype);
   f(tensor.codec);
@@ -80,9 +80,9 @@ void fields(auto& f, Tensor& tensor) {
   f(tensor.order);
   f(size);
   if constexpr (kReads) {
-    const auto known = ir::dtype_from_schema(dtype);
+    const auto known = dtype_from_schema(dtype);
     if (!known) f.fail(corrupt("a tensor is of the unknown type ", int{dtype}));
-    tensor.dtype = known.value_or(ir::DType::kFloat32);
+    tensor.dtype = known.value_or(DType::kFloat32);
     tensor.data = f.take_payload(size);
     f.fail(check_size(tensor));
     f.fail(check_order(tensor));

@@ -12,19 +12,17 @@
 #include <variant>
 #include <vector>
 
+#include "ravnest/base/dtype.h"
+#include "ravnest/base/slice.h"
 #include "ravnest/base/status.h"
-#include "ravnest/graph/ir/dtype.h"
-#include "ravnest/wire/codec.h"
-#include "ravnest/wire/slice.h"
+#include "ravnest/codec/codec.h"
 
 namespace ravnest::wire {
 
-constexpr CodecKind highest(CodecKind) { return CodecKind::kTopK; }
-
 // Contiguous, in C order. `data` holds what `codec` made of the elements; kNone: the elements as they are in memory.
 struct Tensor {
-  ir::DType dtype = ir::DType::kFloat32;
-  CodecKind codec = CodecKind::kNone;
+  DType dtype = DType::kFloat32;
+  codec::CodecKind codec = codec::CodecKind::kNone;
   std::vector<std::int64_t> shape;
   Slice data;
   std::vector<std::uint8_t> order = {};  // the dimensions as they lie in memory, the outermost first; none: C order
@@ -115,7 +113,7 @@ struct Seat {
   bool operator==(const Seat&) const = default;
 };
 
-// How clusters agree on their rounds (collective/council.h). What a kind does not need is left as it is here.
+// How clusters agree on their rounds (average/council.h). What a kind does not need is left as it is here.
 struct Averaging {
   AveragingKind kind = AveragingKind::kStand;
   std::uint64_t round = 0;    // kStand: the one to be held next

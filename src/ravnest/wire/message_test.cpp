@@ -8,12 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "ravnest/wire/testing.h"
+#include "ravnest/wire/testing/messages.h"
 
 namespace ravnest::wire {
 namespace {
 
-using ir::DType;
 using testing::HasSubstr;
 
 PassHead sample_head() {
@@ -138,16 +137,17 @@ TEST(Message, EveryKindComesBackAsItWas) {
 TEST(Message, ATensorOfAnyTypeComesBack) {
   for (int number = 0; number <= static_cast<int>(DType::kUInt64); ++number) {
     const auto dtype = static_cast<DType>(number);
-    const Tensor tensor = tensor_of(dtype, {3}, 3 * ir::item_size(dtype));
+    const Tensor tensor = tensor_of(dtype, {3}, 3 * item_size(dtype));
     const auto back = round_trip(RingChunk{0, 0, 0, 0, 0, 0, tensor});
-    ASSERT_TRUE(back.ok()) << ir::dtype_name(dtype) << ": " << back.status();
+    ASSERT_TRUE(back.ok()) << dtype_name(dtype) << ": " << back.status();
     EXPECT_TRUE(same(std::get<RingChunk>(*back).tensor, tensor));
   }
 }
 
 TEST(Message, ACompressedTensorComesBackWithItsCodec) {
-  for (const CodecKind kind : {CodecKind::kBf16, CodecKind::kFp16, CodecKind::kInt8, CodecKind::kInt4}) {
-    Tensor tensor = tensor_of(DType::kFloat32, {130}, encoded_size({kind, 1}, 130));
+  for (const codec::CodecKind kind :
+       {codec::CodecKind::kBf16, codec::CodecKind::kFp16, codec::CodecKind::kInt8, codec::CodecKind::kInt4}) {
+    Tensor tensor = tensor_of(DType::kFloat32, {130}, codec::encoded_size({kind, 1}, 130));
     tensor.codec = kind;
     const auto back = round_trip(RingChunk{0, 0, 0, 0, 0, 0, tensor});
     ASSERT_TRUE(back.ok()) << back.status();
@@ -339,10 +339,10 @@ TEST(Message, TensorsWhoseBytesDoNotMatchTheirShapeAreNotSent) {
               HasSubstr("a tensor of 4 elements of float32 has 17 bytes instead of 16"));
   EXPECT_EQ(refusal(tensor_of(DType::kFloat32, {-1}, 4)).code(), Code::kInvalid);
   Tensor compressed = tensor_of(DType::kFloat32, {8}, 15);
-  compressed.codec = CodecKind::kBf16;
+  compressed.codec = codec::CodecKind::kBf16;
   EXPECT_EQ(refusal(compressed).code(), Code::kInvalid);
   compressed = tensor_of(DType::kFloat64, {8}, 16);
-  compressed.codec = CodecKind::kBf16;
+  compressed.codec = codec::CodecKind::kBf16;
   EXPECT_THAT(refusal(compressed).message(), HasSubstr("only float32 is compressed"));
 }
 

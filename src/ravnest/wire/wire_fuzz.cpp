@@ -9,7 +9,7 @@
 
 #include "ravnest/wire/frame.h"
 #include "ravnest/wire/message.h"
-#include "ravnest/wire/testing.h"
+#include "ravnest/wire/testing/messages.h"
 
 namespace {
 
@@ -32,7 +32,7 @@ void check_body(Decode decode, ByteSpan bytes) {
 }
 
 void check_message(ByteSpan bytes) {
-  const wire::Slice buffer = wire::received(bytes);
+  const Slice buffer = wire::received(bytes);
   const auto message = wire::decode(buffer);
   if (!message.ok()) {
     demand(message.status().code() == Code::kCorrupt);

@@ -1,8 +1,8 @@
 // Any bytes as an archive: read or refused, and what is read comes through our writer unchanged.
 #include <iostream>
 
-#include "ravnest/graph/ir/fuzz_zip.h"
-#include "ravnest/graph/ir/testing.h"
+#include "ravnest/archive/testing/fuzz_zip.h"
+#include "ravnest/graph/ir/testing/models.h"
 
 namespace {
 
@@ -14,17 +14,17 @@ using fuzzing::require;
 
 // The same tensors on memory of their own, where a look beyond a storage's end is seen by the address sanitizer: in the
 // archive, the next record lies there.
-NamedPayloads on_own_memory(NamedPayloads payloads) {
+archive::NamedPayloads on_own_memory(archive::NamedPayloads payloads) {
   for (auto& [name, payload] : payloads)
-    payload.storage =
-        testing::storage_of(std::vector<std::byte>(payload.storage->bytes.begin(), payload.storage->bytes.end()));
+    payload.storage = archive::testing::storage_of(
+        std::vector<std::byte>(payload.storage->bytes.begin(), payload.storage->bytes.end()));
   return payloads;
 }
 
 // Windows that overlap themselves show more elements than their file has; only few of those are worth comparing.
-bool is_small(const NamedPayloads& payloads) {
+bool is_small(const archive::NamedPayloads& payloads) {
   for (const auto& [name, payload] : payloads) {
-    if (element_count(payload) > 4096) return false;
+    if (archive::element_count(payload) > 4096) return false;
   }
   return true;
 }
@@ -38,7 +38,8 @@ void check_round_trip(const Model& model) {
   require(testing::shown(*again) == testing::shown(model), "what we write reads back the same");
   for (const auto list : {&Model::weights, &Model::constants}) {
     if (is_small(model.*list))
-      require(testing::same_elements(on_own_memory(model.*list), (*again).*list), "tensors come through unchanged");
+      require(archive::testing::same_elements(on_own_memory(model.*list), (*again).*list),
+              "tensors come through unchanged");
   }
   require(testing::bytes_of(*again).value() == *written, "writing twice gives the same bytes");
 }

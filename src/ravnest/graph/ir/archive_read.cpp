@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "ravnest/archive/zip.h"
 #include "ravnest/base/json.h"
 #include "ravnest/base/json_field.h"
 #include "ravnest/base/printable.h"
@@ -10,7 +11,6 @@
 #include "ravnest/graph/ir/archive_layout.h"
 #include "ravnest/graph/ir/program.h"
 #include "ravnest/graph/ir/verify.h"
-#include "ravnest/graph/ir/zip.h"
 
 namespace ravnest::ir {
 namespace {
@@ -25,7 +25,8 @@ T unwrap(Result<T> result) {
 
 class ArchiveReader {
  public:
-  ArchiveReader(const ZipReader& zip, std::shared_ptr<const void> owner) : zip_(zip), owner_(std::move(owner)) {
+  ArchiveReader(const archive::ZipReader& zip, std::shared_ptr<const void> owner)
+      : zip_(zip), owner_(std::move(owner)) {
     find_root();
   }
 
@@ -69,14 +70,14 @@ class ArchiveReader {
     return size.hint;
   }
 
-  Payload payload(const std::string& name, const Field& field, const std::string& folder) {
+  archive::Payload payload(const std::string& name, const Field& field, const std::string& folder) {
     if (field["use_pickle"].boolean())
       field.refuse(
           text("tensor \"", name, "\" is stored as a pickle, which ravnest never runs; save it as a plain tensor"));
     const auto meta_field = field.optional("tensor_meta");
     if (!meta_field) field.refuse(text("\"", name, "\" is not a tensor"));
     const TensorMeta meta = tensor_meta_from_json(*meta_field);
-    Payload payload;
+    archive::Payload payload;
     payload.dtype = meta.dtype;
     for (const Size& size : meta.sizes) payload.sizes.push_back(fixed_size(size, field));
     for (const Size& stride : meta.strides) payload.strides.push_back(fixed_size(stride, field));
@@ -87,24 +88,24 @@ class ArchiveReader {
     return payload;
   }
 
-  std::shared_ptr<const Storage> storage(const std::string& name) {
-    std::shared_ptr<const Storage>& known = storages_[name];
-    if (known == nullptr) known = std::make_shared<Storage>(Storage{owner_, record(name)});
+  std::shared_ptr<const archive::Storage> storage(const std::string& name) {
+    std::shared_ptr<const archive::Storage>& known = storages_[name];
+    if (known == nullptr) known = std::make_shared<archive::Storage>(archive::Storage{owner_, record(name)});
     return known;
   }
 
-  NamedPayloads payloads(const std::string& config, const std::string& folder) {
+  archive::NamedPayloads payloads(const std::string& config, const std::string& folder) {
     if (!zip_.contains(root_ + config))
       throw DecodeError{unsupported("the archive has no ", config, "; archives of torch before 2.9 are not read")};
     const json parsed = document(config);
-    NamedPayloads result;
+    archive::NamedPayloads result;
     Field(parsed, config)["config"].for_each_member(
         [&](const std::string& name, const Field& field) { result.emplace_back(name, payload(name, field, folder)); });
     return result;
   }
 
   // JSON objects come sorted by name; the model's own order is that of its inputs.
-  static void in_order_of_inputs(NamedPayloads& payloads, const Graph& graph) {
+  static void in_order_of_inputs(archive::NamedPayloads& payloads, const Graph& graph) {
     std::map<std::string, std::size_t> rank;
     for (const Input& input : graph.inputs) rank.emplace(input.target, rank.size());
     const auto place = [&](const auto& entry) {
@@ -182,10 +183,10 @@ class ArchiveReader {
     return stage;
   }
 
-  const ZipReader& zip_;
+  const archive::ZipReader& zip_;
   std::shared_ptr<const void> owner_;
   std::string root_;
-  std::map<std::string, std::shared_ptr<const Storage>> storages_;
+  std::map<std::string, std::shared_ptr<const archive::Storage>> storages_;
 };
 
 // Messages name records and values as the archive does, which may be anything.
@@ -196,7 +197,7 @@ Status refusal(const Status& status, std::string_view what) {
 }  // namespace
 
 Result<Model> read_archive(ByteSpan bytes, std::shared_ptr<const void> owner, std::string_view what) {
-  const Result<ZipReader> zip = ZipReader::open(bytes);
+  const Result<archive::ZipReader> zip = archive::ZipReader::open(bytes);
   if (!zip.ok()) return refusal(zip.status(), what);
   try {
     Model model = ArchiveReader(*zip, std::move(owner)).read();

@@ -3,28 +3,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ravnest/archive/zip.h"
 #include "ravnest/base/file.h"
 #include "ravnest/base/json.h"
 #include "ravnest/graph/ir/archive_layout.h"
-#include "ravnest/graph/ir/testing.h"
+#include "ravnest/graph/ir/testing/models.h"
 #include "ravnest/graph/ir/verify.h"
-#include "ravnest/graph/ir/zip.h"
 
 namespace ravnest::ir {
 namespace {
 
+using archive::testing::float_payload;
+using archive::testing::storage_of;
 using nlohmann::json;
 using testing::affine;
 using testing::bytes_of;
 using testing::fixed;
-using testing::float_payload;
 using testing::golden;
 using ::testing::HasSubstr;
 using testing::holder;
 using testing::ModelBuilder;
 using testing::read_back;
 using testing::shown;
-using testing::storage_of;
 
 Model through_archive(const Model& model) {
   const Result<std::vector<std::byte>> bytes = bytes_of(model);
@@ -34,7 +34,7 @@ Model through_archive(const Model& model) {
   return std::move(*again);
 }
 
-const Payload& weight(const Model& model, const std::string& name) {
+const archive::Payload& weight(const Model& model, const std::string& name) {
   return *find_payload(model, name, InputKind::kParameter, true);
 }
 
@@ -42,9 +42,9 @@ const Payload& weight(const Model& model, const std::string& name) {
 template <class Change>
 Status failure_with(const Model& model, const std::string& record, Change&& change) {
   const std::vector<std::byte> bytes = bytes_of(model).value();
-  const ZipReader zip = ZipReader::open(bytes).value();
+  const archive::ZipReader zip = archive::ZipReader::open(bytes).value();
   ByteWriter out;
-  ZipWriter writer([&](ByteSpan part) {
+  archive::ZipWriter writer([&](ByteSpan part) {
     out.bytes(part);
     return Status();
   });
@@ -67,7 +67,7 @@ TEST(Archive, WhatIsWrittenReadsBackTheSame) {
   const Model model = affine();
   const Model again = through_archive(model);
   EXPECT_EQ(shown(again), shown(model));
-  EXPECT_TRUE(testing::same_elements(again.weights, model.weights));
+  EXPECT_TRUE(archive::testing::same_elements(again.weights, model.weights));
 }
 
 TEST(Archive, EqualModelsGiveEqualBytes) {
@@ -81,9 +81,9 @@ TEST(Archive, OnDiskItIsMappedAndStaysReadableAfterTheFileIsReplaced) {
   const Result<Model> read = read_archive(path);
   ASSERT_TRUE(read.ok()) << read.status();
   ASSERT_TRUE(write_archive(affine(float_payload({2}, {8, 9})), path).ok());
-  EXPECT_EQ(testing::elements(weight(*read, "fc.w")), testing::elements(float_payload({2}, {3, 4})));
-  EXPECT_EQ(testing::elements(weight(read_archive(path).value(), "fc.w")),
-            testing::elements(float_payload({2}, {8, 9})));
+  EXPECT_EQ(archive::testing::elements(weight(*read, "fc.w")), archive::testing::elements(float_payload({2}, {3, 4})));
+  EXPECT_EQ(archive::testing::elements(weight(read_archive(path).value(), "fc.w")),
+            archive::testing::elements(float_payload({2}, {8, 9})));
   std::filesystem::remove(path);
   EXPECT_EQ(read_archive(path).status().code(), Code::kNotFound);
 }
@@ -106,54 +106,57 @@ TEST(Archive, TheTrainingAndTheEvalGraphStayApart) {
 
 TEST(Archive, TiedWeightsStayTied) {
   const auto storage = storage_of<float>({1, 2, 3, 4});
-  const Payload tied = {DType::kFloat32, {4}, {1}, 0, true, true, storage};
+  const archive::Payload tied = {DType::kFloat32, {4}, {1}, 0, true, true, storage};
   const Model again = through_archive(holder({{"a", tied}, {"b", float_payload({1}, {0})}, {"c", tied}}));
-  EXPECT_TRUE(same_tensor(weight(again, "a"), weight(again, "c")));
-  EXPECT_FALSE(same_tensor(weight(again, "a"), weight(again, "b")));
+  EXPECT_TRUE(archive::same_tensor(weight(again, "a"), weight(again, "c")));
+  EXPECT_FALSE(archive::same_tensor(weight(again, "a"), weight(again, "b")));
 }
 
 TEST(Archive, WindowsOnOneStorageKeepSharingIt) {
   const auto storage = storage_of<float>({1, 2, 3, 4, 5, 6});
-  const Payload front = {DType::kFloat32, {2}, {1}, 0, true, true, storage};
-  const Payload column = {DType::kFloat32, {3}, {2}, 1, true, true, storage};
+  const archive::Payload front = {DType::kFloat32, {2}, {1}, 0, true, true, storage};
+  const archive::Payload column = {DType::kFloat32, {3}, {2}, 1, true, true, storage};
   const Model again = through_archive(holder({{"front", front}, {"column", column}}));
   EXPECT_EQ(weight(again, "front").storage, weight(again, "column").storage);
-  EXPECT_EQ(testing::elements(weight(again, "column")), testing::elements(float_payload({3}, {2, 4, 6})));
+  EXPECT_EQ(archive::testing::elements(weight(again, "column")),
+            archive::testing::elements(float_payload({3}, {2, 4, 6})));
 }
 
 TEST(Archive, ATensorAloneOnALargerStorageIsWrittenWithoutTheRest) {
-  const Payload part = {DType::kFloat32, {2}, {1}, 1, true, true, storage_of(std::vector<float>(1000, 7))};
+  const archive::Payload part = {DType::kFloat32, {2}, {1}, 1, true, true, storage_of(std::vector<float>(1000, 7))};
   const Model again = through_archive(holder({{"part", part}}));
   EXPECT_EQ(weight(again, "part").storage->bytes.size(), 8U);
   EXPECT_EQ(weight(again, "part").storage_offset, 0);
-  EXPECT_EQ(testing::elements(weight(again, "part")), testing::elements(part));
+  EXPECT_EQ(archive::testing::elements(weight(again, "part")), archive::testing::elements(part));
 }
 
 TEST(Archive, AStridedWindowAloneOnItsStorageKeepsItsStrides) {
-  const Payload turned = {DType::kFloat32, {2, 2}, {1, 3}, 1, true, true, storage_of<float>({0, 1, 2, 3, 4, 5})};
+  const archive::Payload turned = {
+      DType::kFloat32, {2, 2}, {1, 3}, 1, true, true, storage_of<float>({0, 1, 2, 3, 4, 5})};
   const Model again = through_archive(holder({{"turned", turned}}));
   EXPECT_EQ(weight(again, "turned").strides, turned.strides);
-  EXPECT_EQ(testing::elements(weight(again, "turned")), testing::elements(turned));
+  EXPECT_EQ(archive::testing::elements(weight(again, "turned")), archive::testing::elements(turned));
 }
 
 TEST(Archive, EmptyTensorsAreKeptAndNeverTied) {
   const auto storage = storage_of<float>({1, 2, 3});
-  const Payload empty = {DType::kFloat32, {0, 3}, {3, 1}, 0, false, true, storage};
-  Payload beyond = empty;
+  const archive::Payload empty = {DType::kFloat32, {0, 3}, {3, 1}, 0, false, true, storage};
+  archive::Payload beyond = empty;
   beyond.storage_offset = 1000;  // of no element, so nowhere
-  const Payload one = {DType::kFloat32, {1}, {1}, 0, true, true, storage};
+  const archive::Payload one = {DType::kFloat32, {1}, {1}, 0, true, true, storage};
   const Model model = holder({{"one", one}, {"empty", empty}, {"beyond", beyond}, {"two", one}});
   const Model again = through_archive(model);
   EXPECT_EQ(weight(again, "empty").sizes, empty.sizes);
-  EXPECT_FALSE(same_tensor(weight(again, "empty"), weight(again, "beyond")));
-  EXPECT_TRUE(same_tensor(weight(again, "one"), weight(again, "two"))) << "an empty one between them changes nothing";
+  EXPECT_FALSE(archive::same_tensor(weight(again, "empty"), weight(again, "beyond")));
+  EXPECT_TRUE(archive::same_tensor(weight(again, "one"), weight(again, "two")))
+      << "an empty one between them changes nothing";
   EXPECT_EQ(weight(again, "one").storage->bytes.size(), 4U) << "nor does it keep the rest of a storage in the file";
   EXPECT_EQ(bytes_of(again).value(), bytes_of(model).value());
 }
 
 TEST(Archive, EmptySizesWhoseProductWouldOverflowAreNotMultiplied) {
   const std::int64_t huge = std::int64_t{1} << 62;
-  const Payload strange = {DType::kFloat32, {0, 2, huge}, {0, huge, 1}, 0, false, true, storage_of<float>({})};
+  const archive::Payload strange = {DType::kFloat32, {0, 2, huge}, {0, huge, 1}, 0, false, true, storage_of<float>({})};
   ASSERT_TRUE(check(strange).ok()) << check(strange);
   EXPECT_EQ(weight(through_archive(holder({{"strange", strange}})), "strange").sizes, strange.sizes);
 }
@@ -236,9 +239,9 @@ TEST(Archive, AStoredTensorOfAnotherKindThanTheGraphSaysIsAnError) {
 TEST(Archive, BytesInTheOtherOrderAreRefused) {
   Model model = affine();
   const std::vector<std::byte> bytes = bytes_of(model).value();
-  const ZipReader zip = ZipReader::open(bytes).value();
+  const archive::ZipReader zip = archive::ZipReader::open(bytes).value();
   ByteWriter out;
-  ZipWriter writer([&](ByteSpan part) {
+  archive::ZipWriter writer([&](ByteSpan part) {
     out.bytes(part);
     return Status();
   });
@@ -252,7 +255,7 @@ TEST(Archive, BytesInTheOtherOrderAreRefused) {
 
 TEST(Archive, AZipThatIsNoModelSaysWhatWouldBeOne) {
   ByteWriter out;
-  ZipWriter writer([&](ByteSpan part) {
+  archive::ZipWriter writer([&](ByteSpan part) {
     out.bytes(part);
     return Status();
   });
@@ -265,7 +268,7 @@ TEST(Archive, AZipThatIsNoModelSaysWhatWouldBeOne) {
 
 TEST(Archive, AnErrorIsTextWhateverTheArchiveCallsThings) {
   ByteWriter out;
-  ZipWriter writer([&](ByteSpan part) {
+  archive::ZipWriter writer([&](ByteSpan part) {
     out.bytes(part);
     return Status();
   });
@@ -291,7 +294,7 @@ TEST(Archive, WithAFlippedBitItIsAnErrorOrTheSameModel) {
     const Result<Model> read = read_back(bytes);
     if (read.ok()) {
       EXPECT_EQ(shown(*read), expected) << "byte " << i;
-      EXPECT_TRUE(testing::same_elements(read->weights, affine().weights)) << "byte " << i;
+      EXPECT_TRUE(archive::testing::same_elements(read->weights, affine().weights)) << "byte " << i;
     }
     bytes[i] ^= bit;
   }
@@ -304,8 +307,8 @@ TEST_P(Golden, IsReadAndComesThroughOurWriterUnchanged) {
   ASSERT_TRUE(model.ok()) << model.status();
   const Model again = through_archive(*model);
   EXPECT_EQ(shown(again), shown(*model));
-  EXPECT_TRUE(testing::same_elements(again.weights, model->weights));
-  EXPECT_TRUE(testing::same_elements(again.constants, model->constants));
+  EXPECT_TRUE(archive::testing::same_elements(again.weights, model->weights));
+  EXPECT_TRUE(archive::testing::same_elements(again.constants, model->constants));
 }
 
 INSTANTIATE_TEST_SUITE_P(Archive, Golden, ::testing::Values("normalised", "tied", "masked", "windowed"),
@@ -321,17 +324,18 @@ TEST(GoldenArchive, WeightsComeInTheOrderOfTheStateDict) {
 
 TEST(GoldenArchive, ATiedEmbeddingIsOneTensorAndABufferOutsideOfTheStateDictIsAConstant) {
   const Model model = read_archive(golden("tied")).value();
-  EXPECT_TRUE(same_tensor(weight(model, "embed.weight"), weight(model, "head.weight")));
+  EXPECT_TRUE(archive::same_tensor(weight(model, "embed.weight"), weight(model, "head.weight")));
   ASSERT_EQ(model.constants.size(), 1U);
   EXPECT_EQ(model.constants[0].first, "shift");
-  EXPECT_EQ(testing::elements(model.constants[0].second), testing::elements(float_payload({4}, {0, 1, 2, 3})));
+  EXPECT_EQ(archive::testing::elements(model.constants[0].second),
+            archive::testing::elements(float_payload({4}, {0, 1, 2, 3})));
 }
 
 TEST(GoldenArchive, AWindowOnALargerStorageShowsItsElements) {
   const Model model = read_archive(golden("windowed")).value();
-  EXPECT_EQ(testing::elements(weight(model, "window")),
-            testing::elements(float_payload({2, 4}, {1, 4, 7, 10, 2, 5, 8, 11})));
-  EXPECT_EQ(element_count(weight(model, "nothing")), 0);
+  EXPECT_EQ(archive::testing::elements(weight(model, "window")),
+            archive::testing::elements(float_payload({2, 4}, {1, 4, 7, 10, 2, 5, 8, 11})));
+  EXPECT_EQ(archive::element_count(weight(model, "nothing")), 0);
 }
 
 TEST(GoldenArchive, MinusInfinityAndAFixedSizeComeThrough) {

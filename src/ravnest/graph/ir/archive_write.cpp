@@ -1,18 +1,18 @@
+#include "ravnest/archive/windows.h"
+#include "ravnest/archive/zip.h"
 #include "ravnest/base/file.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/ir/archive_layout.h"
 #include "ravnest/graph/ir/program.h"
 #include "ravnest/graph/ir/sample_inputs.h"
 #include "ravnest/graph/ir/verify.h"
-#include "ravnest/graph/ir/windows.h"
-#include "ravnest/graph/ir/zip.h"
 
 namespace ravnest::ir {
 namespace {
 
 using nlohmann::json;
 
-json payload_to_json(const Payload& payload, const std::string& file, std::int64_t storage_offset) {
+json payload_to_json(const archive::Payload& payload, const std::string& file, std::int64_t storage_offset) {
   TensorMeta meta;
   meta.dtype = payload.dtype;
   for (const std::int64_t size : payload.sizes) meta.sizes.push_back({size, ""});
@@ -27,9 +27,9 @@ json payload_to_json(const Payload& payload, const std::string& file, std::int64
 
 // Writes each storage once, and the config that says which window of it each name is. Payloads have passed `check`, so
 // their sizes can be multiplied.
-Status write_payloads(ZipWriter& zip, const std::string& root, const NamedPayloads& payloads, const std::string& folder,
-                      const std::string& prefix, const std::string& config) {
-  const std::vector<Window> windows = windows_of(payloads);
+Status write_payloads(archive::ZipWriter& zip, const std::string& root, const archive::NamedPayloads& payloads,
+                      const std::string& folder, const std::string& prefix, const std::string& config) {
+  const std::vector<archive::Window> windows = archive::windows_of(payloads);
   json entries = json::object();
   for (std::size_t i = 0; i < payloads.size(); ++i) {
     const auto& [name, payload] = payloads[i];
@@ -80,7 +80,7 @@ json metadata(const Model& model) {
   return result;
 }
 
-Status write_records(ZipWriter& zip, const Model& model, const std::string& root) {
+Status write_records(archive::ZipWriter& zip, const Model& model, const std::string& root) {
   Status status = write_payloads(zip, root, model.weights, kWeightsFolder, "weight_", kWeightsConfig);
   if (!status.ok()) return status;
   status = write_payloads(zip, root, model.constants, kConstantsFolder, "tensor_", kConstantsConfig);
@@ -105,7 +105,7 @@ Status write_records(ZipWriter& zip, const Model& model, const std::string& root
 
 Status write_archive(const Model& model, const std::string& name, const std::function<Status(ByteSpan)>& sink) {
   if (Status status = check(model); !status.ok()) return status;
-  ZipWriter zip(sink);
+  archive::ZipWriter zip(sink);
   return write_records(zip, model, (name.empty() ? "model" : name) + "/");
 }
 

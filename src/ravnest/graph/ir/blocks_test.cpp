@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ravnest/graph/ir/program.h"
-#include "ravnest/graph/ir/testing.h"
+#include "ravnest/graph/ir/testing/models.h"
 #include "ravnest/graph/ir/verify.h"
 
 namespace ravnest::ir {

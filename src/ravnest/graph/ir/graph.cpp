@@ -18,9 +18,9 @@ std::string module_path(const Node& node) {
   return path.substr(0, path.find('@'));
 }
 
-const Payload* find_payload(const Model& model, const std::string& name, InputKind kind, bool persistent) {
+const archive::Payload* find_payload(const Model& model, const std::string& name, InputKind kind, bool persistent) {
   const bool is_weight = kind == InputKind::kParameter || (kind == InputKind::kBuffer && persistent);
-  const NamedPayloads& list = is_weight ? model.weights : model.constants;
+  const archive::NamedPayloads& list = is_weight ? model.weights : model.constants;
   const auto found = std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
   return found == list.end() ? nullptr : &found->second;
 }

@@ -14,8 +14,8 @@
 #include <variant>
 #include <vector>
 
-#include "ravnest/graph/ir/dtype.h"
-#include "ravnest/graph/ir/payload.h"
+#include "ravnest/archive/payload.h"
+#include "ravnest/base/dtype.h"
 
 namespace ravnest::ir {
 
@@ -160,11 +160,11 @@ struct StageInfo {
 struct Model {
   Graph train;
   Graph eval;
-  NamedPayloads weights;    // parameters and persistent buffers, in the order of the state dict
-  NamedPayloads constants;  // tensor constants and buffers that are not part of the state dict
+  archive::NamedPayloads weights;    // parameters and persistent buffers, in the order of the state dict
+  archive::NamedPayloads constants;  // tensor constants and buffers that are not part of the state dict
   std::optional<StageInfo> stage;
 };
 
-const Payload* find_payload(const Model& model, const std::string& name, InputKind kind, bool persistent);
+const archive::Payload* find_payload(const Model& model, const std::string& name, InputKind kind, bool persistent);
 
 }  // namespace ravnest::ir

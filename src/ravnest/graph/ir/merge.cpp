@@ -7,12 +7,12 @@
 namespace ravnest::ir {
 namespace {
 
-bool same_contents(const Payload& a, const Payload& b) {
+bool same_contents(const archive::Payload& a, const archive::Payload& b) {
   return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides && a.storage_offset == b.storage_offset &&
          std::ranges::equal(a.storage->bytes, b.storage->bytes);
 }
 
-const Payload* find(const NamedPayloads& list, const std::string& name) {
+const archive::Payload* find(const archive::NamedPayloads& list, const std::string& name) {
   const auto found = std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
   return found == list.end() ? nullptr : &found->second;
 }
@@ -20,7 +20,7 @@ const Payload* find(const NamedPayloads& list, const std::string& name) {
 // Constants that export lifted out of the code are numbered per capture, so one name may stand for two tensors.
 void adopt_constants(Model& model, const Model& eval) {
   for (const auto& [name, payload] : eval.constants) {
-    const Payload* known = find(model.constants, name);
+    const archive::Payload* known = find(model.constants, name);
     if (known != nullptr && same_contents(*known, payload)) continue;
     std::string adopted = name;
     while (find(model.constants, adopted) != nullptr) adopted = "eval_" + adopted;
@@ -38,7 +38,7 @@ void adopt_constants(Model& model, const Model& eval) {
 Result<Model> merge_captures(Model train, Model eval) {
   Model model = std::move(train);
   for (const auto& [name, payload] : eval.weights) {
-    const Payload* known = find(model.weights, name);
+    const archive::Payload* known = find(model.weights, name);
     if (known == nullptr || known->dtype != payload.dtype || known->sizes != payload.sizes)
       return invalid("the two captures are not of one module: \"", name, "\" differs between training and eval");
   }

@@ -1,13 +1,13 @@
 #include <gmock/gmock.h>
 
 #include "ravnest/graph/ir/archive.h"
-#include "ravnest/graph/ir/testing.h"
+#include "ravnest/graph/ir/testing/models.h"
 
 namespace ravnest::ir {
 namespace {
 
+using archive::testing::float_payload;
 using testing::affine;
-using testing::float_payload;
 using ::testing::HasSubstr;
 using testing::holder;
 using testing::ModelBuilder;
@@ -19,8 +19,8 @@ TEST(Merge, TheEvalGraphOfTheSecondRunsOnTheWeightsOfTheFirst) {
   ASSERT_TRUE(merged.ok()) << merged.status();
   EXPECT_EQ(merged->train.nodes.back().target, "torch.ops.aten.add.Tensor");
   EXPECT_EQ(merged->eval.nodes.back().target, "torch.ops.aten.sub.Tensor");
-  EXPECT_EQ(testing::elements(*find_payload(*merged, "fc.w", InputKind::kParameter, true)),
-            testing::elements(float_payload({2}, {3, 4})));
+  EXPECT_EQ(archive::testing::elements(*find_payload(*merged, "fc.w", InputKind::kParameter, true)),
+            archive::testing::elements(float_payload({2}, {3, 4})));
 }
 
 TEST(Merge, CapturesOfDifferentModulesAreRefusedByTheWeightThatDiffers) {

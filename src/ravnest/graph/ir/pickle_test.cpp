@@ -1,24 +1,24 @@
-#include "ravnest/graph/ir/pickle.h"
+#include "ravnest/archive/pickle.h"
 
 #include <gtest/gtest.h>
 
+#include "ravnest/archive/zip.h"
 #include "ravnest/graph/ir/sample_inputs.h"
-#include "ravnest/graph/ir/testing.h"
-#include "ravnest/graph/ir/zip.h"
+#include "ravnest/graph/ir/testing/models.h"
 
 namespace ravnest::ir {
 namespace {
 
 using namespace std::string_literals;
 
-std::string finished(PickleWriter& pickle) {
+std::string finished(archive::PickleWriter& pickle) {
   const std::vector<std::byte> bytes = pickle.finish();
   return std::string(as_string_view(bytes));
 }
 
 // What `torch.load` is known to read; pickletools.dis explains it byte by byte.
 TEST(Pickle, ATensorIsWrittenAsTorchRebuildsIt) {
-  PickleWriter pickle;
+  archive::PickleWriter pickle;
   pickle.tensor(DType::kInt64, "0", 6, 1, {2, 3}, {3, 1}, false);
   EXPECT_EQ(finished(pickle),
             "\x80\x02"
@@ -30,7 +30,7 @@ TEST(Pickle, ATensorIsWrittenAsTorchRebuildsIt) {
 }
 
 TEST(Pickle, NumbersAreWrittenInTheirShortestSafeForm) {
-  PickleWriter pickle;
+  archive::PickleWriter pickle;
   pickle.begin_list();
   pickle.integer(-1);
   pickle.integer(std::int64_t{1} << 40);
@@ -44,7 +44,7 @@ TEST(Pickle, NumbersAreWrittenInTheirShortestSafeForm) {
 }
 
 TEST(Pickle, ADictIsWrittenAsItsKeysAndValues) {
-  PickleWriter pickle;
+  archive::PickleWriter pickle;
   pickle.begin_dict();
   pickle.string("a");
   pickle.begin_tuple();
@@ -54,7 +54,7 @@ TEST(Pickle, ADictIsWrittenAsItsKeysAndValues) {
 }
 
 TEST(Pickle, AnOrderedDictIsMadeEmptyAndThenFilled) {
-  PickleWriter pickle;
+  archive::PickleWriter pickle;
   pickle.begin_ordered_dict();
   pickle.string("a");
   pickle.none();
@@ -71,7 +71,7 @@ TEST(SampleInputs, HaveTheShapeOfTheCallAndNoneOfItsData) {
   const Model model = builder.returns({x});
   const Result<std::vector<std::byte>> file = sample_inputs(model.train);
   ASSERT_TRUE(file.ok()) << file.status();
-  const Result<ZipReader> zip = ZipReader::open(*file);
+  const Result<archive::ZipReader> zip = archive::ZipReader::open(*file);
   ASSERT_TRUE(zip.ok()) << zip.status();
   EXPECT_EQ(as_string_view(zip->record("model/data/0").value()), std::string(4, '\0')) << "one zero, expanded";
   const std::string pickle(as_string_view(zip->record("model/data.pkl").value()));

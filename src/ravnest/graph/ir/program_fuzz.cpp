@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "ravnest/base/json.h"
+#include "ravnest/base/testing/fuzz_json.h"
 #include "ravnest/graph/ir/expression.h"
-#include "ravnest/graph/ir/fuzz_json.h"
 #include "ravnest/graph/ir/program.h"
 #include "ravnest/graph/ir/sample_inputs.h"
 #include "ravnest/graph/ir/tree_spec.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ravnest/graph/ir/testing.h"
+#include "ravnest/graph/ir/testing/models.h"
 #include "ravnest/graph/ir/verify.h"
 
 namespace ravnest::ir {

@@ -30,7 +30,7 @@ Result<Model> replaced_stage(const Model& planned, Model own) {
   if (Status fits = check_fit(own.train, planned.stage->train, "training"); !fits.ok()) return fits;
   if (Status fits = check_fit(own.eval, planned.stage->eval, "evaluation"); !fits.ok()) return fits;
   for (const auto& [name, stages] : planned.stage->tied) {
-    const auto found = std::ranges::find(own.weights, name, &NamedPayloads::value_type::first);
+    const auto found = std::ranges::find(own.weights, name, &archive::NamedPayloads::value_type::first);
     if (found == own.weights.end())
       return invalid("the given model has no weight \"", name, "\", which other stages share");
   }

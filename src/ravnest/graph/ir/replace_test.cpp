@@ -15,7 +15,7 @@ Model model_of(int inputs, int outputs) {
     for (int i = 0; i < inputs; ++i) graph->inputs.push_back(Input{InputKind::kUser, i + 1, "", true, {}});
     graph->outputs.resize(static_cast<std::size_t>(outputs));
   }
-  model.weights.emplace_back("w", Payload());
+  model.weights.emplace_back("w", archive::Payload());
   return model;
 }
 

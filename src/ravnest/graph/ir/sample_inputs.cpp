@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "ravnest/archive/pickle.h"
+#include "ravnest/archive/zip.h"
 #include "ravnest/base/bytes.h"
-#include "ravnest/graph/ir/pickle.h"
 #include "ravnest/graph/ir/tree_spec.h"
-#include "ravnest/graph/ir/zip.h"
 
 namespace ravnest::ir {
 namespace {
@@ -85,7 +85,7 @@ class SampleWriter {
   const Graph& graph_;
   std::vector<const Input*> leaves_;
   std::size_t next_ = 0;
-  PickleWriter pickle_;
+  archive::PickleWriter pickle_;
   std::vector<DType> storages_;
 };
 
@@ -97,7 +97,7 @@ Result<std::vector<std::byte>> sample_inputs(const Graph& graph) {
   SampleWriter writer(graph);
   if (Status status = writer.tree(*spec); !status.ok()) return status;
   ByteWriter out;
-  ZipWriter zip([&](ByteSpan bytes) {
+  archive::ZipWriter zip([&](ByteSpan bytes) {
     out.bytes(bytes);
     return Status();
   });

@@ -31,8 +31,8 @@ std::map<std::string, int> places_of_inputs(const Graph& graph) {
 }
 
 // A use under one name is a use under all names of the same tensor.
-void share_among_names(const NamedPayloads& weights, std::map<std::string, int>& places) {
-  std::map<const Storage*, std::vector<std::size_t>> by_storage;
+void share_among_names(const archive::NamedPayloads& weights, std::map<std::string, int>& places) {
+  std::map<const archive::Storage*, std::vector<std::size_t>> by_storage;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (weights[i].second.storage != nullptr) by_storage[weights[i].second.storage.get()].push_back(i);
   }
@@ -41,7 +41,7 @@ void share_among_names(const NamedPayloads& weights, std::map<std::string, int>&
     for (const std::size_t a : entry.second) {
       for (const std::size_t b : entry.second) {
         const auto found = places.find(weights[b].first);
-        if (a == b || found == places.end() || !same_tensor(weights[a].second, weights[b].second)) continue;
+        if (a == b || found == places.end() || !archive::same_tensor(weights[a].second, weights[b].second)) continue;
         const auto own = shared.emplace(weights[a].first, found->second).first;
         own->second = std::min(own->second, found->second);
       }
@@ -56,7 +56,7 @@ bool kept_elsewhere(const Model& stage, const std::string& name) {
   return tied != stage.stage->tied.end() && !tied->second.empty() && tied->second.front() != stage.stage->index;
 }
 
-std::vector<std::string> names_of(const NamedPayloads& weights) {
+std::vector<std::string> names_of(const archive::NamedPayloads& weights) {
   std::vector<std::string> names;
   for (const auto& entry : weights) names.push_back(entry.first);
   return names;

@@ -3,22 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ravnest/graph/ir/testing.h"
+#include "ravnest/graph/ir/testing/models.h"
 
 namespace ravnest::ir {
 namespace {
 
+using archive::testing::float_payload;
 using ::testing::ElementsAre;
 using testing::fixed;
-using testing::float_payload;
 using ::testing::IsEmpty;
 using testing::ModelBuilder;
 using ::testing::Pair;
 
 const testing::Sizes kSizes = {fixed(2)};
 
-Payload weight() {
-  Payload payload = float_payload({2}, {1, 2});
+archive::Payload weight() {
+  archive::Payload payload = float_payload({2}, {1, 2});
   payload.is_parameter = payload.requires_grad = true;
   return payload;
 }
@@ -79,7 +79,7 @@ TEST(FirstUses, ATiedWeightIsListedByTheStageThatKeepsItAlone) {
 
 TEST(FirstUses, OneUnderAnotherNameCountsForAllNamesOfATensor) {
   ModelBuilder builder;
-  const Payload shared = weight();
+  const archive::Payload shared = weight();
   const Ref head = builder.parameter("head", shared);
   const Ref body = builder.parameter("body", weight());
   builder.parameter("embed", shared);

@@ -54,7 +54,7 @@ Status check_leaves(const std::string& spec, std::size_t expected, std::string_v
 Status check_tensors(const Model& model, const Graph& graph) {
   for (const Input& input : graph.inputs) {
     if (input.kind == InputKind::kUser || input.kind == InputKind::kFixed) continue;
-    const Payload* payload = find_payload(model, input.target, input.kind, input.persistent);
+    const archive::Payload* payload = find_payload(model, input.target, input.kind, input.persistent);
     if (payload == nullptr) return corrupt("tensor \"", input.target, "\" is used by the graph but not stored");
     const TensorMeta& meta = graph.values[input.value].tensor;
     bool agrees = meta.dtype == payload->dtype && meta.sizes.size() == payload->sizes.size();
@@ -105,7 +105,7 @@ Status check(const Graph& graph) {
 }
 
 Status check(const Model& model) {
-  for (const NamedPayloads* list : {&model.weights, &model.constants}) {
+  for (const archive::NamedPayloads* list : {&model.weights, &model.constants}) {
     std::set<std::string> seen;
     for (const auto& [name, payload] : *list) {
       if (!seen.insert(name).second) return corrupt("tensor \"", name, "\" is stored twice");

@@ -28,7 +28,7 @@ class NodeFiles {
     const fs::perms mode = fs::status(node_data_ / path, error).permissions();
     if (error) return system_failure("examine", node_data_ / path, error.value());
     mapped_.push_back(std::move(*file));
-    const bool is_key = path.ends_with(text("/", kKeyFile));
+    const bool is_key = path.ends_with(text("/", identity::kKeyFile));
     files_.push_back({path, mapped_.back().bytes(), is_key || (mode & others) == fs::perms::none});
     return {};
   }

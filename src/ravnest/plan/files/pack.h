@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "ravnest/base/status.h"
-#include "ravnest/plan/files/identity.h"
+#include "ravnest/identity/identity.h"
 
 namespace ravnest::plan {
 
@@ -30,6 +30,6 @@ struct UnpackedNode {
 // that one machine can run several; another plan is replaced entirely. kInvalid, with nothing changed, where the
 // package claims the same plan but brings another authority or another node's folder.
 Result<UnpackedNode> unpack(const std::filesystem::path& archive, const std::filesystem::path& node_data,
-                            WallTime now = std::chrono::system_clock::now());
+                            identity::WallTime now = std::chrono::system_clock::now());
 
 }  // namespace ravnest::plan

@@ -5,16 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ravnest/graph/ir/zip.h"
-#include "ravnest/plan/files/bad_conditions.h"
+#include "ravnest/archive/zip.h"
+#include "ravnest/base/testing/bad_conditions.h"
+#include "ravnest/base/testing/folders.h"
 #include "ravnest/plan/files/replacement.h"
-#include "ravnest/plan/files/testing.h"
 
 namespace ravnest::plan {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::contents_of;
+using test::contents_of;
 using ::testing::HasSubstr;
 using Contents = std::map<std::string, std::string>;
 
@@ -23,18 +23,19 @@ std::string folder_of_node(int node) { return "cluster_" + std::to_string(node /
 std::string name_of(int node) { return "node_" + std::to_string(node); }
 
 // A plan of four nodes in two clusters, as the planner leaves it.
-void write_plan(const fs::path& node_data, const Authority& authority, const std::string& plan) {
-  testing::write(node_data / "plan.json", plan);
-  testing::write(node_data / "node_configs.json", "{}");
-  testing::write(node_data / "authority" / "ca.key", authority.key(), kPrivateMode);
+void write_plan(const fs::path& node_data, const identity::Authority& authority, const std::string& plan) {
+  test::write(node_data / "plan.json", plan);
+  test::write(node_data / "node_configs.json", "{}");
+  test::write(node_data / "authority" / "ca.key", authority.key(), kPrivateMode);
   for (int node = 0; node < 4; ++node) {
-    testing::write(
+    test::write(
         node_data / "nodes" / (name_of(node) + ".json"),
         R"({"node_id": )" + std::to_string(node) + R"(, "template_path": "node_data/)" + folder_of_node(node) + "\"}");
     const fs::path folder = node_data / folder_of_node(node);
-    testing::write(folder / "submod.pt", "weights of " + name_of(node));
-    testing::write(folder / "model_inputs.pkl", "");
-    ASSERT_EQ(write_identity(folder, authority.issue(name_of(node)).value(), authority.certificate()), Status());
+    test::write(folder / "submod.pt", "weights of " + name_of(node));
+    test::write(folder / "model_inputs.pkl", "");
+    ASSERT_EQ(identity::write_identity(folder, authority.issue(name_of(node)).value(), authority.certificate()),
+              Status());
   }
 }
 
@@ -61,10 +62,10 @@ class PackTest : public ::testing::Test {
     return part;
   }
 
-  testing::TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
   fs::path source_ = folder_.path() / "source";
   fs::path target_ = folder_.path() / "target";
-  Authority authority_ = Authority::create("p1").value();
+  identity::Authority authority_ = identity::Authority::create("p1").value();
 };
 
 TEST_F(PackTest, NodeComesThroughWholeAndAlone) {
@@ -85,22 +86,22 @@ TEST_F(PackTest, KeyAndArchiveAreTheirOwnersOnly) {
   const auto unpacked = unpack(archive, target_);
   ::umask(old);
   ASSERT_TRUE(unpacked.ok()) << unpacked.status();
-  EXPECT_EQ(testing::mode_of(archive), 0600U);
-  EXPECT_EQ(testing::mode_of(unpacked->folder / "identity.key"), 0600U);
-  EXPECT_EQ(testing::mode_of(unpacked->folder / "identity.crt"), 0644U);
+  EXPECT_EQ(test::mode_of(archive), 0600U);
+  EXPECT_EQ(test::mode_of(unpacked->folder / "identity.key"), 0600U);
+  EXPECT_EQ(test::mode_of(unpacked->folder / "identity.crt"), 0644U);
 }
 
 TEST_F(PackTest, KeyThatSomebodyMadeReadableIsPrivateAgainOnTheOtherSide) {
   fs::permissions(source_ / folder_of_node(3) / "identity.key", fs::perms(0644));
   const auto unpacked = unpack(packed(3), target_);
   ASSERT_TRUE(unpacked.ok()) << unpacked.status();
-  EXPECT_EQ(testing::mode_of(unpacked->folder / "identity.key"), 0600U);
+  EXPECT_EQ(test::mode_of(unpacked->folder / "identity.key"), 0600U);
 }
 
 TEST_F(PackTest, ArchiveHoldsNeitherTheAuthoritysKeyNorOtherNodesFiles) {
   const std::string bytes = read_file(packed(3)).value();
   EXPECT_EQ(bytes.find(authority_.key()), std::string::npos);
-  const auto zip = ir::ZipReader::open(as_byte_span(bytes));
+  const auto zip = archive::ZipReader::open(as_byte_span(bytes));
   std::set<std::string> expected{"manifest.json"};
   for (const auto& [path, content] : part_of({3})) expected.insert(path);
   const std::vector<std::string> names = zip->names();
@@ -110,14 +111,14 @@ TEST_F(PackTest, ArchiveHoldsNeitherTheAuthoritysKeyNorOtherNodesFiles) {
 TEST_F(PackTest, SecondNodeOfThePlanJoinsTheFirst) {
   for (const int node : {2, 3, 0}) ASSERT_EQ(unpack(packed(node), target_).status(), Status());
   EXPECT_EQ(contents_of(target_), part_of({0, 2, 3}));
-  EXPECT_EQ(testing::mode_of(target_ / folder_of_node(2) / "identity.key"), 0600U);
+  EXPECT_EQ(test::mode_of(target_ / folder_of_node(2) / "identity.key"), 0600U);
 }
 
 TEST_F(PackTest, NodeUnpackedAgainReplacesItsOwnFilesOnly) {
   ASSERT_EQ(unpack(packed(2), target_).status(), Status());
   ASSERT_EQ(unpack(packed(3), target_).status(), Status());
-  testing::write(target_ / folder_of_node(3) / "stale", "x");
-  testing::write(target_ / folder_of_node(2) / "losses.txt", "the other's");
+  test::write(target_ / folder_of_node(3) / "stale", "x");
+  test::write(target_ / folder_of_node(2) / "losses.txt", "the other's");
   ASSERT_EQ(unpack(packed(3), target_).status(), Status());
   Contents expected = part_of({2, 3});
   expected[folder_of_node(2) + "losses.txt"] = "the other's";
@@ -132,9 +133,9 @@ TEST_F(PackTest, UnpackingWhereThePlanWasMadeKeepsTheAuthority) {
 
 TEST_F(PackTest, AnotherPlanReplacesTheFirstEntirely) {
   ASSERT_EQ(unpack(packed(0), target_).status(), Status());
-  testing::write(target_ / "node_configs.json", "the user's");
+  test::write(target_ / "node_configs.json", "the user's");
   const fs::path other = folder_.path() / "other";
-  write_plan(other, Authority::create("p2").value(), R"({"id": "p2"})");
+  write_plan(other, identity::Authority::create("p2").value(), R"({"id": "p2"})");
   ASSERT_EQ(unpack(packed(3, other), target_).status(), Status());
   source_ = other;
   Contents expected = part_of({3});
@@ -145,7 +146,7 @@ TEST_F(PackTest, AnotherPlanReplacesTheFirstEntirely) {
 TEST_F(PackTest, SamePlanFromAnotherAuthorityIsRefused) {
   ASSERT_EQ(unpack(packed(2), target_).status(), Status());
   const fs::path other = folder_.path() / "other";
-  write_plan(other, Authority::create("p1").value(), R"({"id": "p1"})");
+  write_plan(other, identity::Authority::create("p1").value(), R"({"id": "p1"})");
   const Status status = unpack(packed(3, other), target_).status();
   EXPECT_EQ(status.code(), Code::kInvalid);
   EXPECT_THAT(status.message(), HasSubstr("another authority"));
@@ -154,9 +155,10 @@ TEST_F(PackTest, SamePlanFromAnotherAuthorityIsRefused) {
 
 TEST_F(PackTest, PackageThatClaimsAnotherNodesFolderIsRefused) {
   ASSERT_EQ(unpack(packed(2), target_).status(), Status());
-  testing::write(source_ / "nodes" / "node_3.json",
-                 R"({"node_id": 3, "template_path": "node_data/)" + folder_of_node(2) + "\"}");
-  ASSERT_EQ(write_identity(source_ / folder_of_node(2), authority_.issue("node_3").value(), authority_.certificate()),
+  test::write(source_ / "nodes" / "node_3.json",
+              R"({"node_id": 3, "template_path": "node_data/)" + folder_of_node(2) + "\"}");
+  ASSERT_EQ(identity::write_identity(source_ / folder_of_node(2), authority_.issue("node_3").value(),
+                                     authority_.certificate()),
             Status());
   const Contents before = contents_of(target_);
   const Status status = unpack(packed(3), target_).status();
@@ -171,7 +173,7 @@ TEST_F(PackTest, ChangedByteAnywhereIsNoticedAndNothingIsWritten) {
   for (std::size_t at = 0; at < good.size(); at += 101) {
     std::string bytes = good;
     bytes[at] ^= 0x20;
-    testing::write(archive, bytes);
+    test::write(archive, bytes);
     const auto unpacked = unpack(archive, target_);
     // Padding and times of the zip itself may change; what is unpacked may not.
     if (unpacked.ok()) {
@@ -186,7 +188,7 @@ TEST_F(PackTest, ChangedByteAnywhereIsNoticedAndNothingIsWritten) {
 
 TEST_F(PackTest, CutOffArchiveIsCorruptAndNamed) {
   const std::string good = read_file(packed(3)).value();
-  testing::write(folder_.path() / "cut", good.substr(0, good.size() / 2));
+  test::write(folder_.path() / "cut", good.substr(0, good.size() / 2));
   const Status status = unpack(folder_.path() / "cut", target_).status();
   EXPECT_EQ(status.code(), Code::kCorrupt);
   EXPECT_THAT(status.message(), HasSubstr((folder_.path() / "cut").string()));
@@ -222,10 +224,10 @@ TEST_F(PackTest, WhatIsMissingFromThePlanIsNamed) {
 
 TEST_F(PackTest, FolderAmongTheNodesFilesIsNamedAndHiddenFilesAreLeftOut) {
   const Contents expected = part_of({3});
-  testing::write(source_ / folder_of_node(3) / ".submod.pt.abcdefgh.tmp", "half");
+  test::write(source_ / folder_of_node(3) / ".submod.pt.abcdefgh.tmp", "half");
   ASSERT_EQ(unpack(packed(3), target_).status(), Status());
   EXPECT_EQ(contents_of(target_), expected);
-  testing::write(source_ / folder_of_node(3) / "more" / "x", "x");
+  test::write(source_ / folder_of_node(3) / "more" / "x", "x");
   const Status status = pack(source_, "node_3", folder_.path() / "x");
   EXPECT_EQ(status.code(), Code::kInvalid);
   EXPECT_THAT(status.message(), HasSubstr("only files can be packed"));
@@ -234,7 +236,7 @@ TEST_F(PackTest, FolderAmongTheNodesFilesIsNamedAndHiddenFilesAreLeftOut) {
 TEST_F(PackTest, InterruptedPlanIsFinishedBeforeItIsPacked) {
   const Contents expected = part_of({3});
   const fs::path fresh = folder_.path() / "fresh";
-  ASSERT_EQ(testing::in_child([&] {
+  ASSERT_EQ(test::in_child([&] {
               auto replacement = Replacement::begin(fresh, [](std::string_view step) {
                 if (step == "committed") ::_exit(77);
               });
@@ -250,11 +252,11 @@ TEST_F(PackTest, InterruptedPlanIsFinishedBeforeItIsPacked) {
 }
 
 TEST_F(PackTest, FullDiskOnTheOtherSideKeepsWhatWasThere) {
-  const testing::SmallDisk disk(folder_.path() / "disk", 256 << 10);
+  const test::SmallDisk disk(folder_.path() / "disk", 256 << 10);
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
   const fs::path target = disk.path() / "node_data";
   ASSERT_EQ(unpack(packed(2), target).status(), Status());
-  testing::write(source_ / folder_of_node(3) / "submod.pt", std::string(400 << 10, 'w'));
+  test::write(source_ / folder_of_node(3) / "submod.pt", std::string(400 << 10, 'w'));
   const Status status = unpack(packed(3), target).status();
   EXPECT_EQ(status.code(), Code::kUnavailable) << status;
   EXPECT_EQ(contents_of(target), part_of({2}));

@@ -5,9 +5,9 @@
 
 #include "ravnest/base/json.h"
 #include "ravnest/base/printable.h"
-#include "ravnest/plan/files/identity.h"
+#include "ravnest/identity/identity.h"
+#include "ravnest/identity/sha256.h"
 #include "ravnest/plan/files/node_files.h"
-#include "ravnest/plan/files/sha256.h"
 
 namespace ravnest::plan {
 namespace {
@@ -41,7 +41,7 @@ Result<Listed> read_listed(const json& item) {
   return Listed{path, bytes, digest, mode == kPrivate};
 }
 
-Result<json> read_manifest(const ir::ZipReader& zip) {
+Result<json> read_manifest(const archive::ZipReader& zip) {
   if (!zip.contains(kManifest)) return corrupt("this is not a package of a node: it has no ", kManifest);
   const Result<ByteSpan> bytes = zip.record(kManifest);
   if (!bytes.ok()) return bytes.status();
@@ -61,21 +61,21 @@ Result<json> read_manifest(const ir::ZipReader& zip) {
   return manifest;
 }
 
-Result<PackedFile> read_packed(const ir::ZipReader& zip, const Listed& listed) {
+Result<PackedFile> read_packed(const archive::ZipReader& zip, const Listed& listed) {
   const std::string shown = printable(listed.path);
   if (!zip.contains(listed.path)) return corrupt("the package lacks ", shown, ", which its manifest lists");
   const Result<ByteSpan> bytes = zip.record(listed.path);
   if (!bytes.ok()) return bytes.status();
   if (bytes->size() != listed.bytes)
     return corrupt(shown, " has ", bytes->size(), " bytes where the manifest says ", listed.bytes);
-  const Result<std::string> digest = sha256(*bytes);
+  const Result<std::string> digest = identity::sha256(*bytes);
   if (!digest.ok()) return digest.status();
   if (*digest != listed.sha256) return corrupt(shown, " is not what was packed: its SHA-256 differs");
   return PackedFile{listed.path, *bytes, listed.is_private};
 }
 
 // Twice the same is refused before it is read twice: a short manifest must not mean long work.
-Result<std::vector<PackedFile>> read_files(const ir::ZipReader& zip, const json& list) {
+Result<std::vector<PackedFile>> read_files(const archive::ZipReader& zip, const json& list) {
   std::vector<PackedFile> files;
   std::set<std::string> unlisted;
   for (std::string& name : zip.names()) {
@@ -106,7 +106,7 @@ Status check_paths(const Package& package) {
         file.path == kPlanFile || file.path == node_file(package.node) || is_in_folder(file.path, package.folder);
     if (!allowed) return corrupt("\"", printable(file.path), "\" has no place in the package of ", package.node);
     if (!seen.insert(file.path).second) return corrupt(printable(file.path), " is in the package twice");
-    if (file.path == text(package.folder, "/", kKeyFile) && !file.is_private)
+    if (file.path == text(package.folder, "/", identity::kKeyFile) && !file.is_private)
       return corrupt(file.path, " would be readable by others");
   }
   return {};
@@ -120,7 +120,7 @@ Status complete(Package& package) {
   if (!folder.ok()) return folder.status();
   package.folder = std::move(*folder);
   if (Status status = check_paths(package); !status.ok()) return status;
-  for (const std::string_view name : {kCertificateFile, kKeyFile, kAuthorityFile}) {
+  for (const std::string_view name : {identity::kCertificateFile, identity::kKeyFile, identity::kAuthorityFile}) {
     const Result<ByteSpan> found = package.file(text(package.folder, "/", name));
     if (!found.ok()) return found.status();
   }
@@ -131,7 +131,7 @@ Status complete(Package& package) {
 Result<json> manifest_of(const Package& package) {
   json files = json::array();
   for (const PackedFile& file : package.files) {
-    const Result<std::string> digest = sha256(file.bytes);
+    const Result<std::string> digest = identity::sha256(file.bytes);
     if (!digest.ok()) return digest.status();
     files.push_back({{"path", file.path},
                      {"bytes", file.bytes.size()},
@@ -151,7 +151,7 @@ Result<ByteSpan> Package::file(std::string_view path) const {
 }
 
 Result<Package> read_package(ByteSpan archive) {
-  const Result<ir::ZipReader> zip = ir::ZipReader::open(archive);
+  const Result<archive::ZipReader> zip = archive::ZipReader::open(archive);
   if (!zip.ok()) return Status(zip.status().code(), printable(zip.status().message()));
   const Result<json> manifest = read_manifest(*zip);
   if (!manifest.ok()) return manifest.status();
@@ -164,12 +164,12 @@ Result<Package> read_package(ByteSpan archive) {
   return package;
 }
 
-Status write_package(const Package& package, ir::ZipWriter::Sink sink) {
+Status write_package(const Package& package, archive::ZipWriter::Sink sink) {
   Package checked = package;
   if (Status status = complete(checked); !status.ok()) return status;
   const Result<json> manifest = manifest_of(package);
   if (!manifest.ok()) return manifest.status();
-  ir::ZipWriter writer(std::move(sink));
+  archive::ZipWriter writer(std::move(sink));
   if (Status status = writer.add(kManifest, manifest->dump(1) + "\n"); !status.ok()) return status;
   for (const PackedFile& file : package.files) {
     if (Status status = writer.add(file.path, file.bytes); !status.ok()) return status;

@@ -1,6 +1,6 @@
 // A node's package: one archive with all that a provider needs of a plan to run one node.
 //
-// A zip archive of stored records (graph/ir/zip.h): first `manifest.json`, then the files under the paths that they
+// A zip archive of stored records (archive/zip.h): first `manifest.json`, then the files under the paths that they
 // have in node_data: `plan.json`, `nodes/node_3.json`, and the files of the node's folder,
 // `cluster_0/0.0.0.0:8080/...`. The manifest, all of whose keys are required:
 //
@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "ravnest/archive/zip.h"
 #include "ravnest/base/bytes.h"
 #include "ravnest/base/status.h"
-#include "ravnest/graph/ir/zip.h"
 
 namespace ravnest::plan {
 
@@ -42,6 +42,6 @@ struct Package {
 Result<Package> read_package(ByteSpan archive);
 
 // Writes the archive; what read_package would refuse is kCorrupt here too, before anything is written.
-Status write_package(const Package& package, ir::ZipWriter::Sink sink);
+Status write_package(const Package& package, archive::ZipWriter::Sink sink);
 
 }  // namespace ravnest::plan

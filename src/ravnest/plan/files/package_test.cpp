@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "ravnest/base/json.h"
+#include "ravnest/identity/sha256.h"
 #include "ravnest/plan/files/node_files.h"
-#include "ravnest/plan/files/sha256.h"
 
 namespace ravnest::plan {
 namespace {
@@ -32,7 +32,7 @@ struct Parts {
     for (const auto& [path, content] : records) {
       manifest["files"].push_back({{"path", path},
                                    {"bytes", content.size()},
-                                   {"sha256", sha256(as_byte_span(content)).value()},
+                                   {"sha256", identity::sha256(as_byte_span(content)).value()},
                                    {"mode", path.ends_with(".key") ? "600" : "644"}});
     }
     return *this;
@@ -40,7 +40,7 @@ struct Parts {
 
   std::vector<std::byte> archive() const {
     ByteWriter out;
-    ir::ZipWriter writer([&](ByteSpan bytes) {
+    archive::ZipWriter writer([&](ByteSpan bytes) {
       out.bytes(bytes);
       return Status();
     });
@@ -92,7 +92,7 @@ TEST(Package, ManifestOfVersionOneIsAsDescribedAndComesFirst) {
                             return Status();
                           }),
             Status());
-  const auto zip = ir::ZipReader::open(out.bytes());
+  const auto zip = archive::ZipReader::open(out.bytes());
   const std::string_view manifest = as_string_view(zip->record("manifest.json").value());
   EXPECT_EQ(json::parse(manifest), parts.manifest);
   EXPECT_EQ(as_string_view(out.bytes()).find("manifest.json"), 30U) << "right after the first record's header";

@@ -8,14 +8,14 @@
 #include <random>
 #include <thread>
 
-#include "ravnest/plan/files/bad_conditions.h"
-#include "ravnest/plan/files/testing.h"
+#include "ravnest/base/testing/bad_conditions.h"
+#include "ravnest/base/testing/folders.h"
 
 namespace ravnest::plan {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::contents_of;
+using test::contents_of;
 using ::testing::HasSubstr;
 using Contents = std::map<std::string, std::string>;
 
@@ -52,7 +52,7 @@ Status replace(const fs::path& node_data, const Contents& plan, OnStep on_step =
 class ReplacementTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    testing::write(node_data_ / "node_configs.json", "the user's");
+    test::write(node_data_ / "node_configs.json", "the user's");
     foreign_ = contents_of(node_data_);
   }
 
@@ -66,7 +66,7 @@ class ReplacementTest : public ::testing::Test {
     return all;
   }
 
-  testing::TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
   fs::path node_data_ = folder_.path() / "node_data";
   Contents foreign_;
 };
@@ -83,9 +83,9 @@ TEST_F(ReplacementTest, FolderThatIsMissingIsMade) {
 }
 
 TEST_F(ReplacementTest, ClustersOfTheOldPlanDisappearAndForeignFilesStay) {
-  testing::write(node_data_ / "cluster_notes" / "x", "a folder of the user's");
-  testing::write(node_data_ / "cluster_9", "a file of the user's");
-  testing::write(node_data_ / ".hidden", "too");
+  test::write(node_data_ / "cluster_notes" / "x", "a folder of the user's");
+  test::write(node_data_ / "cluster_9", "a file of the user's");
+  test::write(node_data_ / ".hidden", "too");
   foreign_ = contents_of(node_data_);
   ASSERT_EQ(replace(node_data_, plan_of(2)), Status());
   ASSERT_TRUE(fs::exists(node_data_ / "cluster_2"));
@@ -121,7 +121,7 @@ TEST_F(ReplacementTest, WhatIsNoPartOfAPlanIsRefused) {
 }
 
 TEST_F(ReplacementTest, FileOfTheUsersInTheWayIsNamedAndStays) {
-  testing::write(node_data_ / "nodes", "the user's");
+  test::write(node_data_ / "nodes", "the user's");
   foreign_ = contents_of(node_data_);
   const Status status = replace(node_data_, plan_of(1));
   EXPECT_EQ(status.code(), Code::kInvalid);
@@ -130,7 +130,7 @@ TEST_F(ReplacementTest, FileOfTheUsersInTheWayIsNamedAndStays) {
 }
 
 TEST_F(ReplacementTest, LinkToAnotherDiskIsReplacedButWhatItLeadsToStays) {
-  testing::write(folder_.path() / "elsewhere" / "weights", "large");
+  test::write(folder_.path() / "elsewhere" / "weights", "large");
   fs::create_directory_symlink(folder_.path() / "elsewhere", node_data_ / "cluster_0");
   fs::create_directory_symlink(folder_.path() / "elsewhere", node_data_ / "cluster_7");
   ASSERT_EQ(replace(node_data_, plan_of(1)), Status());
@@ -158,7 +158,7 @@ TEST_F(ReplacementTest, ReaderDoesNotDisturbAWriter) {
   ASSERT_TRUE(writer.ok());
   ASSERT_EQ(fill(writer->folder(), plan_of(2)), Status());
   EXPECT_EQ(finish_replacement(node_data_), Status());
-  EXPECT_EQ(testing::read_below(node_data_, plan_of(1)), plan_of(1));
+  EXPECT_EQ(test::read_below(node_data_, plan_of(1)), plan_of(1));
   ASSERT_EQ(writer->commit(), Status());
   EXPECT_EQ(plan(), plan_of(2));
 }
@@ -171,7 +171,7 @@ void expect_old_or_new_after_every_step(const fs::path& node_data, const std::fu
   for (bool ended = false; !ended; ++stops) {
     ASSERT_LT(stops, 200);
     ASSERT_EQ(replace(node_data, plan_of(2)), Status());
-    const int status = testing::in_child([&] {
+    const int status = test::in_child([&] {
       also();
       int step = 0;
       const Status replaced = replace(node_data, plan_of(4), [&](std::string_view) {
@@ -203,15 +203,15 @@ TEST_F(ReplacementTest, StopAfterAnyStepLeavesTheOldPlanOrTheNewOne) {
 }
 
 TEST_F(ReplacementTest, StopAfterAnyStepIsAsHarmlessWhereNamesCannotBeSwapped) {
-  if (!testing::can_refuse_swaps()) GTEST_SKIP() << "this system does not let a process refuse its own calls";
+  if (!test::can_refuse_swaps()) GTEST_SKIP() << "this system does not let a process refuse its own calls";
   expect_old_or_new_after_every_step(
-      node_data_, [this] { return plan(); }, [] { testing::refuse_swaps(); });
+      node_data_, [this] { return plan(); }, [] { test::refuse_swaps(); });
 }
 
 TEST_F(ReplacementTest, PlanThatCameWithAContainersImageCanBeReplaced) {
   ASSERT_EQ(replace(node_data_, plan_of(2)), Status());
-  const testing::SmallDisk disk(folder_.path() / "disk", 1 << 20);
-  const testing::Layers layers(node_data_, disk);
+  const test::SmallDisk disk(folder_.path() / "disk", 1 << 20);
+  const test::Layers layers(node_data_, disk);
   if (!layers.mounted()) GTEST_SKIP() << "only root can mount layers";
   ASSERT_EQ(replace(node_data_, plan_of(4)), Status());
   EXPECT_EQ(plan(), plan_of(4));
@@ -230,7 +230,7 @@ TEST_F(ReplacementTest, FolderThatIsALinkIsFollowed) {
 TEST_F(ReplacementTest, StopWithinTheRollForwardIsRolledForwardAgain) {
   ASSERT_EQ(replace(node_data_, plan_of(2)), Status());
   const auto stop_at = [&](std::string_view name, const Contents& next) {
-    return testing::in_child([&] {
+    return test::in_child([&] {
       static_cast<void>(replace(node_data_, next, [&](std::string_view step) {
         if (step == name) ::_exit(77);
       }));
@@ -247,15 +247,15 @@ TEST_F(ReplacementTest, KillAtAnyMomentLeavesAWholePlan) {
   std::mt19937 random(7);
   ASSERT_EQ(replace(node_data_, plan_of(0)), Status());
   for (int round = 0; round < 40; ++round) {
-    const auto child = testing::start_child([&] {
+    const auto child = test::start_child([&] {
       for (int number = 0;; ++number) {
         if (!replace(node_data_, plan_of(number % 90)).ok()) return 1;
       }
     });
-    testing::kill_after(child, std::chrono::microseconds(random() % 40'000));
+    test::kill_after(child, std::chrono::microseconds(random() % 40'000));
     ASSERT_EQ(finish_replacement(node_data_), Status());
     const int number = std::stoi(read_file(node_data_ / "plan.json").value());
-    EXPECT_EQ(testing::read_below(node_data_, plan_of(number)), plan_of(number)) << "round " << round;
+    EXPECT_EQ(test::read_below(node_data_, plan_of(number)), plan_of(number)) << "round " << round;
     ASSERT_TRUE(Replacement::begin(node_data_).ok());
     ASSERT_EQ(plan(), plan_of(number)) << "round " << round;
   }
@@ -263,7 +263,7 @@ TEST_F(ReplacementTest, KillAtAnyMomentLeavesAWholePlan) {
 
 TEST_F(ReplacementTest, PendingReplacementWaitsForItsWriterAndThenSaysSo) {
   ASSERT_EQ(replace(node_data_, plan_of(2)), Status());
-  ASSERT_EQ(testing::in_child([&] {
+  ASSERT_EQ(test::in_child([&] {
               static_cast<void>(replace(node_data_, plan_of(4), [](std::string_view step) {
                 if (step == "committed") ::_exit(77);
               }));
@@ -299,7 +299,7 @@ TEST_F(ReplacementTest, ReaderThatWaitsGoesOnWhenTheWriterIsDone) {
 TEST_F(ReplacementTest, DamagedListOfAPendingReplacementIsCorrupt) {
   for (const char* list : {"", "[]", R"({"id": 3, "entries": []})", R"({"id": "x", "entries": ["../x"]})",
                            R"({"id": "x", "entries": ["nodes"]})"}) {
-    testing::write(node_data_ / ".plan.ready" / "entries.json", list);
+    test::write(node_data_ / ".plan.ready" / "entries.json", list);
     EXPECT_EQ(finish_replacement(node_data_).code(), Code::kCorrupt) << list;
   }
 }
@@ -313,20 +313,20 @@ TEST_F(ReplacementTest, ReadOnlyFolderIsNamedAndItsPlanStaysReadable) {
   ASSERT_EQ(replace(node_data_, plan_of(2)), Status());
   fs::permissions(folder_.path(), fs::perms(0755));
   fs::permissions(node_data_, fs::perms(0555));
-  EXPECT_EQ(testing::in_child([&] {
+  EXPECT_EQ(test::in_child([&] {
               if (::setuid(65534) != 0) return 2;
               const Status refused = replace(node_data_, plan_of(4));
               if (refused.code() != Code::kInvalid) return 3;
               if (refused.message().find(node_data_.string() + ": ") == std::string::npos) return 4;
               if (!finish_replacement(node_data_).ok()) return 5;
-              return testing::read_below(node_data_, {{"plan.json", ""}}).at("plan.json") == "2" ? 0 : 6;
+              return test::read_below(node_data_, {{"plan.json", ""}}).at("plan.json") == "2" ? 0 : 6;
             }),
             0);
   EXPECT_EQ(plan(), plan_of(2));
 }
 
 TEST_F(ReplacementTest, FullDiskLeavesTheOldPlanAndNothingElse) {
-  const testing::SmallDisk disk(folder_.path() / "disk", 256 << 10);
+  const test::SmallDisk disk(folder_.path() / "disk", 256 << 10);
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
   const fs::path node_data = disk.path() / "node_data";
   ASSERT_EQ(replace(node_data, plan_of(2)), Status());
@@ -339,13 +339,13 @@ TEST_F(ReplacementTest, FullDiskLeavesTheOldPlanAndNothingElse) {
 }
 
 TEST_F(ReplacementTest, DiskThatIsFullToTheLastByteStillLetsACompletePlanIn) {
-  const testing::SmallDisk disk(folder_.path() / "disk", 256 << 10);
+  const test::SmallDisk disk(folder_.path() / "disk", 256 << 10);
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
   const fs::path node_data = disk.path() / "node_data";
   ASSERT_EQ(replace(node_data, plan_of(2)), Status());
   ASSERT_EQ(replace(node_data, plan_of(4),
                     [&](std::string_view step) {
-                      if (step == "committed") testing::fill_up(disk.path() / "rest");
+                      if (step == "committed") test::fill_up(disk.path() / "rest");
                     }),
             Status());
   fs::remove(disk.path() / "rest");

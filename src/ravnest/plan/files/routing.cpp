@@ -3,13 +3,13 @@
 #include <map>
 #include <string>
 
+#include "ravnest/archive/pickle.h"
 #include "ravnest/base/file.h"
-#include "ravnest/graph/ir/pickle.h"
 
 namespace ravnest::plan {
 namespace {
 
-void write_targets(ir::PickleWriter& pickle, std::int64_t index, const std::vector<std::int32_t>& stages) {
+void write_targets(archive::PickleWriter& pickle, std::int64_t index, const std::vector<std::int32_t>& stages) {
   pickle.integer(index);
   pickle.begin_dict();
   pickle.string("target");
@@ -20,7 +20,7 @@ void write_targets(ir::PickleWriter& pickle, std::int64_t index, const std::vect
 }
 
 std::vector<std::byte> inputs_of(const ir::Routing& routing) {
-  ir::PickleWriter pickle;
+  archive::PickleWriter pickle;
   pickle.begin_dict();
   for (std::size_t i = 0; i < routing.inputs.size(); ++i) {
     const ir::Source& source = routing.inputs[i];
@@ -38,7 +38,7 @@ std::vector<std::byte> inputs_of(const ir::Routing& routing) {
 }
 
 std::vector<std::byte> outputs_of(const ir::Routing& routing) {
-  ir::PickleWriter pickle;
+  archive::PickleWriter pickle;
   pickle.begin_dict();
   for (std::size_t i = 0; i < routing.consumers.size(); ++i)
     write_targets(pickle, static_cast<std::int64_t>(i), routing.consumers[i]);
@@ -56,7 +56,7 @@ std::vector<std::byte> model_inputs_of(const std::vector<ir::Model>& stages) {
       if (s > 0) readers.push_back(static_cast<std::int32_t>(s));
     }
   }
-  ir::PickleWriter pickle;
+  archive::PickleWriter pickle;
   pickle.begin_dict();
   for (const auto& [index, readers] : later) write_targets(pickle, index, readers);
   pickle.end_dict();

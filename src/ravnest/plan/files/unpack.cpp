@@ -22,10 +22,11 @@ std::string content(const Package& package, std::string_view path) {
 // Of a node's folder, below the package's own paths.
 std::string in_folder(const Package& package, std::string_view name) { return text(package.folder, "/", name); }
 
-Status check_identity_of(const Package& package, WallTime now) {
-  const Identity identity{content(package, in_folder(package, kCertificateFile)),
-                          content(package, in_folder(package, kKeyFile))};
-  return check_identity(identity, content(package, in_folder(package, kAuthorityFile)), package.node, now);
+Status check_identity_of(const Package& package, identity::WallTime now) {
+  const identity::Identity identity{content(package, in_folder(package, identity::kCertificateFile)),
+                                    content(package, in_folder(package, identity::kKeyFile))};
+  return identity::check_identity(identity, content(package, in_folder(package, identity::kAuthorityFile)),
+                                  package.node, now);
 }
 
 bool holds_the_same_plan(const fs::path& node_data, const Package& package) {
@@ -70,10 +71,10 @@ Status keep_plan(const fs::path& node_data, const fs::path& folder) {
 
 // Every node of one plan has the same authority; a package that comes with another is not of the plan that it claims.
 Status check_authority(const fs::path& folder, const Package& package) {
-  const std::string ours = content(package, in_folder(package, kAuthorityFile));
+  const std::string ours = content(package, in_folder(package, identity::kAuthorityFile));
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().filename() != kAuthorityFile) continue;
+    if (at->path().filename() != identity::kAuthorityFile) continue;
     const Result<std::string> theirs = read_file(at->path());
     if (!theirs.ok()) return theirs.status();
     if (*theirs != ours)
@@ -124,7 +125,7 @@ Status lay_out(const Package& package, const fs::path& node_data) {
 
 }  // namespace
 
-Result<UnpackedNode> unpack(const fs::path& archive, const fs::path& node_data, WallTime now) {
+Result<UnpackedNode> unpack(const fs::path& archive, const fs::path& node_data, identity::WallTime now) {
   const Result<MappedFile> file = MappedFile::open(archive);
   if (!file.ok()) return file.status();
   const Result<Package> package = read_package(file->bytes());

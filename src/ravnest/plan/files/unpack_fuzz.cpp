@@ -3,20 +3,20 @@
 // The mutator makes not only the checksums right but mostly the manifest's digests too.
 #include <algorithm>
 
-#include "ravnest/graph/ir/fuzz_zip.h"
-#include "ravnest/plan/files/identity.h"
+#include "ravnest/archive/testing/fuzz_zip.h"
+#include "ravnest/identity/identity.h"
+#include "ravnest/identity/sha256.h"
 #include "ravnest/plan/files/package.h"
-#include "ravnest/plan/files/sha256.h"
 
 namespace {
 
 using namespace ravnest;
 using namespace ravnest::plan;
-using ir::fuzzing::below;
-using ir::fuzzing::into;
-using ir::fuzzing::Random;
-using ir::fuzzing::Records;
-using ir::fuzzing::require;
+using fuzzing::below;
+using fuzzing::into;
+using fuzzing::Random;
+using fuzzing::Records;
+using fuzzing::require;
 
 // Said anew, and more simply than the reader says it.
 bool may_be_written(const std::string& path, const std::string& node) {
@@ -42,8 +42,9 @@ void check(const Package& package) {
   const auto text_of = [&](std::string_view name) {
     return std::string(as_string_view(package.file(package.folder + "/" + std::string(name)).value()));
   };
-  static_cast<void>(check_identity({text_of(kCertificateFile), text_of(kKeyFile)}, text_of(kAuthorityFile),
-                                   package.node, WallTime(std::chrono::hours(500'000))));
+  static_cast<void>(identity::check_identity({text_of(identity::kCertificateFile), text_of(identity::kKeyFile)},
+                                             text_of(identity::kAuthorityFile), package.node,
+                                             identity::WallTime(std::chrono::hours(500'000))));
 }
 
 // The manifest's sizes and digests made right for the records as they are.
@@ -62,7 +63,7 @@ void correct(Records& records) {
     for (const auto& [name, contents] : records) {
       if (!item.is_object() || !item.contains("path") || item["path"] != name) continue;
       item["bytes"] = contents.size();
-      item["sha256"] = sha256(as_byte_span(contents)).value();
+      item["sha256"] = identity::sha256(as_byte_span(contents)).value();
     }
   }
   *text = manifest->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -71,9 +72,9 @@ void correct(Records& records) {
 void change(Records& records, Random& random) {
   auto& [name, contents] = records[below(random, records.size())];
   switch (random() % 8) {
-    case 0: name = ir::fuzzing::mutated_bytes(name, 8); break;
+    case 0: name = fuzzing::mutated_bytes(name, 8); break;
     case 1: std::swap(records[below(random, records.size())], records.back()), records.pop_back(); break;
-    default: contents = ir::fuzzing::changed(contents, random);
+    default: contents = fuzzing::changed(contents, random);
   }
   if (random() % 4 != 0) correct(records);
 }
@@ -82,7 +83,7 @@ void change(Records& records, Random& random) {
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned int seed) {
-  return ir::fuzzing::mutate_archive(data, size, max_size, seed, change);
+  return fuzzing::mutate_archive(data, size, max_size, seed, change);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -90,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Result<Package> package = read_package(bytes);
   if (package.ok()) {
     check(*package);
-    ir::fuzzing::accepted().remember(as_string_view(bytes));
+    fuzzing::accepted().remember(as_string_view(bytes));
   } else {
     require(!package.status().message().empty(), "a refusal says why");
   }

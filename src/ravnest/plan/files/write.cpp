@@ -5,7 +5,7 @@
 
 #include "ravnest/base/file.h"
 #include "ravnest/graph/ir/archive.h"
-#include "ravnest/plan/files/identity.h"
+#include "ravnest/identity/identity.h"
 #include "ravnest/plan/files/node_files.h"
 #include "ravnest/plan/files/replacement.h"
 #include "ravnest/plan/files/routing.h"
@@ -35,7 +35,7 @@ class Writer {
       : plan_(plan), stages_of_(stages_of), node_data_(node_data), folder_(folder) {}
 
   Status run(const std::function<bool(double)>& progress) {
-    const Result<Authority> authority = Authority::create(plan_.id);
+    const Result<identity::Authority> authority = identity::Authority::create(plan_.id);
     if (!authority.ok()) return authority.status();
     if (Status status = write_authority(*authority); !status.ok()) return status;
     if (Status status = make_folder(folder_ / "nodes"); !status.ok()) return status;
@@ -49,10 +49,10 @@ class Writer {
 
  private:
   // Stays with the requester, for nodes that join later; `pack` leaves it out.
-  Status write_authority(const Authority& authority) const {
+  Status write_authority(const identity::Authority& authority) const {
     const fs::path folder = folder_ / "authority";
     if (Status status = make_folder(folder); !status.ok()) return status;
-    return write_identity(folder, {authority.certificate(), authority.key()}, authority.certificate());
+    return identity::write_identity(folder, {authority.certificate(), authority.key()}, authority.certificate());
   }
 
   fs::path folder_of(int cluster, int stage) const {
@@ -60,7 +60,7 @@ class Writer {
     return folder_ / cluster_folder(cluster) / to_string(plan_.pool.nodes[node].address);
   }
 
-  Status write_cluster(int cluster, const Authority& authority) {
+  Status write_cluster(int cluster, const identity::Authority& authority) {
     const auto stages = static_cast<int>(plan_.clusters[cluster].stages.size());
     for (int s = 0; s < stages; ++s) {
       if (Status status = make_folder(folder_of(cluster, s)); !status.ok()) return status;
@@ -68,9 +68,10 @@ class Writer {
     if (Status status = write_stages(cluster); !status.ok()) return status;
     for (int s = 0; s < stages; ++s) {
       const int node = plan_.clusters[cluster].stages[s].node;
-      const Result<Identity> identity = authority.issue(node_name(node));
+      const Result<identity::Identity> identity = authority.issue(node_name(node));
       if (!identity.ok()) return identity.status();
-      if (Status status = write_identity(folder_of(cluster, s), *identity, authority.certificate()); !status.ok())
+      if (Status status = identity::write_identity(folder_of(cluster, s), *identity, authority.certificate());
+          !status.ok())
         return status;
       const std::string content = encode_node(plan_, node, node_data_);
       if (Status status = write_file_atomically(folder_ / node_file(node_name(node)), content); !status.ok())

@@ -210,11 +210,11 @@ Status Network::deliver(const std::string& from, const std::string& to, UnderWay
       return receiver.message_received(from, chunk->lane, chunk->chunk, std::move(arrived.message));
     }
     std::size_t size = 0;
-    for (const wire::Slice& slice : chunk->data) size += slice.size();
+    for (const Slice& slice : chunk->data) size += slice.size();
     const auto into = receiver.receive_into(from, chunk->lane, chunk->chunk, size);
     if (!into.ok()) return into.status();
     std::size_t filled = 0;
-    for (const wire::Slice& slice : chunk->data) {
+    for (const Slice& slice : chunk->data) {
       std::ranges::copy(slice.bytes, into->begin() + static_cast<std::ptrdiff_t>(filled));
       filled += slice.size();
     }

@@ -86,7 +86,7 @@ Status Contact::next_frame(wire::FrameKind kind, const Wait& wait) {
   }
 }
 
-Status Contact::post(wire::Probe probe, const wire::Slice& data, const Wait& wait) {
+Status Contact::post(wire::Probe probe, const Slice& data, const Wait& wait) {
   writer_.add(wire::FrameKind::kProbe, 0, wire::encode(probe), {data});
   return flush(wait);
 }
@@ -96,7 +96,7 @@ Result<wire::ProbeAnswer> Contact::next_answer(const Wait& wait) {
   return wire::decode_probe_answer(reader_.body());
 }
 
-Result<wire::ProbeAnswer> Contact::ask(wire::Probe probe, const wire::Slice& data, const Wait& wait) {
+Result<wire::ProbeAnswer> Contact::ask(wire::Probe probe, const Slice& data, const Wait& wait) {
   if (Status posted = post(probe, data, wait); !posted.ok()) return posted;
   return next_answer(wait);
 }

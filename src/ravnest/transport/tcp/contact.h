@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
-#include "ravnest/machine/socket.h"
+#include "ravnest/net/socket.h"
 #include "ravnest/transport/tcp/endpoint.h"
 #include "ravnest/transport/tcp/frame_reader.h"
 #include "ravnest/transport/tcp/frame_writer.h"
@@ -55,10 +55,10 @@ class Contact {
   std::string dialled() const { return stream_.socket().peer(); }
 
   // Asks and waits for the answer.
-  Result<wire::ProbeAnswer> ask(wire::Probe probe, const wire::Slice& data, const Wait& wait);
+  Result<wire::ProbeAnswer> ask(wire::Probe probe, const Slice& data, const Wait& wait);
 
   // Asks without waiting for the answer, for as long as there is room on the way.
-  Status post(wire::Probe probe, const wire::Slice& data, const Wait& wait);
+  Status post(wire::Probe probe, const Slice& data, const Wait& wait);
   Result<wire::ProbeAnswer> next_answer(const Wait& wait);
 
  private:

@@ -94,8 +94,8 @@ Result<std::optional<TlsContext>> tls_of(const Options& options) {
   if (!options.identity) {
     return invalid(options.name, " has no identity; nodes talk over TLS with the identities that `ravnest plan` makes");
   }
-  Status sound = plan::check_identity(options.identity->identity, options.identity->authority_certificate, options.name,
-                                      std::chrono::system_clock::now());
+  Status sound = identity::check_identity(options.identity->identity, options.identity->authority_certificate,
+                                          options.name, std::chrono::system_clock::now());
   if (!sound.ok()) return sound;
   auto tls = TlsContext::create(*options.identity);
   if (!tls.ok()) return tls.status();

@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "ravnest/base/address.h"
 #include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
-#include "ravnest/plan/files/identity.h"
+#include "ravnest/identity/identity.h"
+#include "ravnest/net/address.h"
 #include "ravnest/transport/endpoint.h"
 #include "ravnest/transport/session.h"
 
@@ -41,7 +41,7 @@ struct Options {
   std::string software;  // the release, for messages
   Address listen;        // an empty host: every address
   std::vector<Peer> peers;
-  std::optional<plan::StoredIdentity> identity;  // needed unless insecure
+  std::optional<identity::StoredIdentity> identity;  // needed unless insecure
   Insecure insecure = Insecure::kNo;
   SessionOptions session;
   // Answers questions (contact.h) and dials back, but has no sessions: it dials nobody by itself and turns away those

@@ -1,5 +1,5 @@
 // A short run of what `make soak` does a thousand times.
-#include "ravnest/transport/tcp/faults.h"
+#include "ravnest/transport/tcp/testing/faults.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ravnest/wire/crc32c.h"
+#include "ravnest/codec/crc32c.h"
 
 namespace ravnest::transport::tcp {
 namespace {
@@ -56,7 +56,7 @@ Result<FrameReader::Step> FrameReader::next(Stream& stream) {
   if (!ready.ok()) return ready.status();
   if (!*ready) return Step::kNothing;
   body_ = take(wanted);
-  checksum_ = wire::crc32c(body_);
+  checksum_ = codec::crc32c(body_);
   if (!is_chunk) {
     if (checksum_ != header_.checksum) return corrupt("a frame's checksum is wrong");
     state_ = State::kHeader;
@@ -72,7 +72,7 @@ Result<FrameReader::Step> FrameReader::next(Stream& stream) {
 }
 
 void FrameReader::sum(ByteSpan data) {
-  if (!trusts_stream_) checksum_ = wire::crc32c(data, checksum_);
+  if (!trusts_stream_) checksum_ = codec::crc32c(data, checksum_);
 }
 
 Result<FrameReader::Step> FrameReader::read_data(Stream& stream) {

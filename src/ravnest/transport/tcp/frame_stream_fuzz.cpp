@@ -16,9 +16,9 @@
 #include <span>
 #include <vector>
 
+#include "ravnest/codec/crc32c.h"
 #include "ravnest/transport/session.h"
 #include "ravnest/transport/tcp/frame_reader.h"
-#include "ravnest/wire/crc32c.h"
 
 namespace {
 
@@ -42,7 +42,7 @@ std::vector<std::byte> as_stream(std::span<const std::uint8_t> data) {
     const ByteSpan body = std::as_bytes(data.subspan(4, size));
     if (kind <= 8) {
       const wire::FrameHeader header{static_cast<wire::FrameKind>(kind), data[1], static_cast<std::uint32_t>(size),
-                                     wire::crc32c(body)};
+                                     codec::crc32c(body)};
       const auto encoded = wire::encode(header);
       stream.insert(stream.end(), encoded.begin(), encoded.end());
     }

@@ -4,29 +4,28 @@
 #include <array>
 #include <utility>
 
-#include "ravnest/wire/crc32c.h"
+#include "ravnest/codec/crc32c.h"
 
 namespace ravnest::transport::tcp {
 
-void FrameWriter::add(wire::FrameKind kind, std::uint8_t lane, std::vector<std::byte> head,
-                      std::vector<wire::Slice> data) {
+void FrameWriter::add(wire::FrameKind kind, std::uint8_t lane, std::vector<std::byte> head, std::vector<Slice> data) {
   const bool sums = !trusts_stream_ || kind != wire::FrameKind::kChunk;
-  wire::FrameHeader header{kind, lane, static_cast<std::uint32_t>(head.size()), sums ? wire::crc32c(head) : 0};
-  for (const wire::Slice& slice : data) {
+  wire::FrameHeader header{kind, lane, static_cast<std::uint32_t>(head.size()), sums ? codec::crc32c(head) : 0};
+  for (const Slice& slice : data) {
     header.size += static_cast<std::uint32_t>(slice.size());
-    if (sums) header.checksum = wire::crc32c(slice.bytes, header.checksum);
+    if (sums) header.checksum = codec::crc32c(slice.bytes, header.checksum);
   }
   const auto encoded = wire::encode(header);
   head.insert(head.begin(), encoded.begin(), encoded.end());
   pending_bytes_ += wire::kHeaderBytes + header.size;
-  pending_.push_back(wire::slice_of(std::move(head)));
+  pending_.push_back(slice_of(std::move(head)));
   std::ranges::move(data, std::back_inserter(pending_));
 }
 
 Result<bool> FrameWriter::flush(Stream& stream) {
   while (!pending_.empty()) {
     pieces_.clear();
-    for (const wire::Slice& slice : pending_) {
+    for (const Slice& slice : pending_) {
       pieces_.push_back(slice.bytes);
       if (pieces_.size() == Stream::kMostPieces) break;
     }

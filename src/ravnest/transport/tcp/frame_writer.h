@@ -8,10 +8,10 @@
 #include <deque>
 #include <vector>
 
+#include "ravnest/base/slice.h"
 #include "ravnest/base/status.h"
 #include "ravnest/transport/tcp/stream.h"
 #include "ravnest/wire/frame.h"
-#include "ravnest/wire/slice.h"
 
 namespace ravnest::transport::tcp {
 
@@ -21,7 +21,7 @@ class FrameWriter {
   void trust_stream() { trusts_stream_ = true; }
 
   // Queues a frame whose body is `head` and then `data`; together no more than its kind may have.
-  void add(wire::FrameKind kind, std::uint8_t lane, std::vector<std::byte> head, std::vector<wire::Slice> data = {});
+  void add(wire::FrameKind kind, std::uint8_t lane, std::vector<std::byte> head, std::vector<Slice> data = {});
 
   // Writes what the stream takes; whether all is written.
   Result<bool> flush(Stream& stream);
@@ -30,7 +30,7 @@ class FrameWriter {
   std::uint64_t bytes_written() const { return bytes_written_; }
 
  private:
-  std::deque<wire::Slice> pending_;
+  std::deque<Slice> pending_;
   std::size_t skip_ = 0;  // bytes of the first that went
   std::size_t pending_bytes_ = 0;
   std::uint64_t bytes_written_ = 0;

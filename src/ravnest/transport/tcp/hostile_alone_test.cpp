@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "ravnest/transport/tcp/child.h"
-#include "ravnest/transport/tcp/hostile_testing.h"
+#include "ravnest/transport/tcp/testing/child.h"
+#include "ravnest/transport/tcp/testing/hostile.h"
 
 namespace ravnest::transport::tcp {
 namespace {
@@ -51,7 +51,7 @@ TEST(HostileAlone, MoreThanTheWindowEndsTheConnection) {
   ASSERT_TRUE(liar.ok()) << liar.status();
   const auto encoded = wire::encode(filled(0, 100'000));
   std::vector<std::byte> bytes;
-  for (const wire::Slice& part : encoded->parts) bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
+  for (const Slice& part : encoded->parts) bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
   for (std::uint64_t i = 0; i < 100; ++i) {
     if (!liar->say_chunk(2, {i, bytes.size(), 0}, bytes).ok()) break;
   }

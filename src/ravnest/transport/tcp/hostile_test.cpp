@@ -2,6 +2,8 @@
 //
 // In each test two endpoints, a and b, talk to each other all the time. Afterwards they still do, nothing that was not
 // sent by b has arrived at a, memory has not grown by much, and the log has hardly a line more.
+#include "ravnest/transport/tcp/testing/hostile.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "ravnest/transport/tcp/hostile_testing.h"
-#include "ravnest/wire/crc32c.h"
+#include "ravnest/codec/crc32c.h"
 
 namespace ravnest::transport::tcp {
 namespace {
@@ -72,8 +73,8 @@ TEST_P(Hostile, FramesBeforeTheHelloAreThrownOut) {
       },
       [&](Stranger& s) {
         std::vector<std::byte> hello = wire::encode(liars_hello(1));
-        const auto header = wire::encode(
-            wire::FrameHeader{FrameKind::kHello, 0, static_cast<std::uint32_t>(hello.size()), wire::crc32c(hello) ^ 1});
+        const auto header = wire::encode(wire::FrameHeader{
+            FrameKind::kHello, 0, static_cast<std::uint32_t>(hello.size()), codec::crc32c(hello) ^ 1});
         if (Status said = s.say(header); !said.ok()) return said;
         return s.say(hello);
       },
@@ -92,7 +93,7 @@ TEST_P(Hostile, AChunkNeedsNoChecksumWhereTlsHasOneAndOnlyThere) {
   const auto encoded = wire::encode(numbered(1));
   ASSERT_TRUE(encoded.ok());
   std::vector<std::byte> bytes;
-  for (const wire::Slice& part : encoded->parts) bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
+  for (const Slice& part : encoded->parts) bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
   std::vector<std::byte> body = wire::encode(wire::Chunk{0, bytes.size(), 0});
   body.insert(body.end(), bytes.begin(), bytes.end());
   const auto header =
@@ -107,8 +108,8 @@ TEST_P(Hostile, AChunkNeedsNoChecksumWhereTlsHasOneAndOnlyThere) {
 
 TEST_P(Hostile, ANodeOfAnotherPlanIsRefused) {
   if (secure()) {
-    const plan::Authority other = new_authority("other");
-    plan::StoredIdentity identity = identity_of(other, "b");
+    const identity::Authority other = new_authority("other");
+    identity::StoredIdentity identity = identity_of(other, "b");
     auto tls = TlsContext::create(identity);
     ASSERT_TRUE(tls.ok());
     // It does not trust a either; with a's authority in hand, a still does not trust it.
@@ -205,7 +206,7 @@ TEST_P(Hostile, LiesInASessionEndTheConnection) {
 TEST_P(Hostile, AWrongChecksumCostsAConnectionAndNoMessage) {
   const auto encoded = wire::encode(numbered(4242));
   std::vector<std::byte> bytes;
-  for (const wire::Slice& part : encoded->parts) bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
+  for (const Slice& part : encoded->parts) bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
   std::uint64_t as_seen_by_a = 0;
   {
     Stranger node = stranger();
@@ -222,7 +223,7 @@ TEST_P(Hostile, AWrongChecksumCostsAConnectionAndNoMessage) {
     body = wire::encode(wire::Chunk{0, bytes.size(), 10});
     body.insert(body.end(), bytes.begin() + 10, bytes.end());
     const auto header = wire::encode(
-        wire::FrameHeader{FrameKind::kChunk, 1, static_cast<std::uint32_t>(body.size()), wire::crc32c(body)});
+        wire::FrameHeader{FrameKind::kChunk, 1, static_cast<std::uint32_t>(body.size()), codec::crc32c(body)});
     body.back() ^= std::byte{4};
     ASSERT_TRUE(node.say(header).ok());
     ASSERT_TRUE(node.say(body).ok());
@@ -266,7 +267,7 @@ TEST_P(Hostile, SlowStrangersAreBoundedInNumber) {
   std::vector<Stranger> strangers;
   const std::vector<std::byte> hello = wire::encode(liars_hello(1));
   const auto header = wire::encode(
-      wire::FrameHeader{FrameKind::kHello, 0, static_cast<std::uint32_t>(hello.size()), wire::crc32c(hello)});
+      wire::FrameHeader{FrameKind::kHello, 0, static_cast<std::uint32_t>(hello.size()), codec::crc32c(hello)});
   for (std::size_t i = 0; i < kMany; ++i) {
     // In the clear also where the port speaks TLS: these never finish a handshake.
     auto connected = Stranger::connect(ports_.at("a"), nullptr);

@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
-#include "ravnest/base/errands.h"
-#include "ravnest/base/event_descriptor.h"
-#include "ravnest/machine/socket.h"
+#include "ravnest/net/errands.h"
+#include "ravnest/net/event_descriptor.h"
+#include "ravnest/net/socket.h"
 #include "ravnest/transport/switchboard.h"
 #include "ravnest/transport/tcp/complaints.h"
 #include "ravnest/transport/tcp/connection.h"

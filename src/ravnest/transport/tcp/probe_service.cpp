@@ -41,7 +41,7 @@ Status ProbeService::answer(Connection& connection) {
     dial_back(connection, probe->number);
     return {};
   }
-  std::vector<wire::Slice> data;
+  std::vector<Slice> data;
   if (probe->kind == wire::ProbeKind::kDownload) {
     data.push_back({ByteSpan(kZeros).first(std::min<std::size_t>(probe->size, kZeros.size())), nullptr});
   }

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ravnest/base/errands.h"
 #include "ravnest/base/status.h"
+#include "ravnest/net/errands.h"
 #include "ravnest/transport/tcp/connection.h"
 #include "ravnest/transport/tcp/endpoint.h"
 #include "ravnest/transport/tcp/tls.h"

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "ravnest/machine/socket.h"
+#include "ravnest/net/socket.h"
 
 namespace ravnest::transport::tcp {
 

@@ -41,7 +41,7 @@ Result<Stream> Stream::over(Socket socket, const TlsContext* context, Side side)
   auto tls = std::make_unique<Tls>(socket.descriptor());
   tls->session.reset(SSL_new(context->handle()));
   BIO* const bio = tls->session == nullptr ? nullptr : tls->bio.make();
-  if (bio == nullptr) return plan::openssl_failure(Code::kInternal, "start TLS");
+  if (bio == nullptr) return identity::openssl_failure(Code::kInternal, "start TLS");
   SSL_set_bio(tls->session.get(), bio, bio);
   if (side == Side::kDialled) {
     SSL_set_connect_state(tls->session.get());

@@ -11,7 +11,7 @@
 
 #include "ravnest/base/bytes.h"
 #include "ravnest/base/status.h"
-#include "ravnest/machine/socket.h"
+#include "ravnest/net/socket.h"
 #include "ravnest/transport/tcp/socket_bio.h"
 #include "ravnest/transport/tcp/tls.h"
 

@@ -69,12 +69,12 @@ TlsFailure protocol_failure(unsigned long error) {
 
 }  // namespace
 
-Result<TlsContext> TlsContext::create(const plan::StoredIdentity& identity) {
-  auto certificate = plan::certificate_from_pem(identity.identity.certificate);
+Result<TlsContext> TlsContext::create(const identity::StoredIdentity& identity) {
+  auto certificate = identity::certificate_from_pem(identity.identity.certificate);
   if (!certificate.ok()) return certificate.status();
-  auto key = plan::key_from_pem(identity.identity.key);
+  auto key = identity::key_from_pem(identity.identity.key);
   if (!key.ok()) return key.status();
-  auto authority = plan::certificate_from_pem(identity.authority_certificate);
+  auto authority = identity::certificate_from_pem(identity.authority_certificate);
   if (!authority.ok()) return authority.status();
 
   // OpenSSL unpacks a certificate when it first looks into it: do it now, before threads share it.
@@ -87,7 +87,7 @@ Result<TlsContext> TlsContext::create(const plan::StoredIdentity& identity) {
       SSL_CTX_use_certificate(context.get(), certificate->get()) == 1 &&
       SSL_CTX_use_PrivateKey(context.get(), key->get()) == 1 && SSL_CTX_check_private_key(context.get()) == 1 &&
       X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority->get()) == 1;
-  if (!set) return plan::openssl_failure(Code::kCorrupt, "use this node's certificate and key");
+  if (!set) return identity::openssl_failure(Code::kCorrupt, "use this node's certificate and key");
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   // Connections are few and long: nothing to resume.
@@ -100,17 +100,17 @@ Result<TlsContext> TlsContext::create(const plan::StoredIdentity& identity) {
 }
 
 std::string certified_name(SSL* session) {
-  const plan::Certificate certificate(SSL_get1_peer_certificate(session));
+  const identity::Certificate certificate(SSL_get1_peer_certificate(session));
   if (certificate == nullptr) return "";
-  return plan::common_name(X509_get_subject_name(certificate.get()));
+  return identity::common_name(X509_get_subject_name(certificate.get()));
 }
 
 ShownCertificate shown_certificate(SSL* session) {
-  const plan::Certificate certificate(SSL_get1_peer_certificate(session));
+  const identity::Certificate certificate(SSL_get1_peer_certificate(session));
   if (certificate == nullptr) return {};
-  return {plan::common_name(X509_get_subject_name(certificate.get())),
-          plan::common_name(X509_get_issuer_name(certificate.get())),
-          plan::shown(X509_get0_notAfter(certificate.get()))};
+  return {identity::common_name(X509_get_subject_name(certificate.get())),
+          identity::common_name(X509_get_issuer_name(certificate.get())),
+          identity::shown(X509_get0_notAfter(certificate.get()))};
 }
 
 TlsFailure tls_failure(SSL* session) {

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "ravnest/base/status.h"
-#include "ravnest/plan/files/identity.h"
-#include "ravnest/plan/files/openssl.h"
+#include "ravnest/identity/identity.h"
+#include "ravnest/identity/openssl.h"
 
 namespace ravnest::transport::tcp {
 
@@ -20,7 +20,7 @@ namespace ravnest::transport::tcp {
 class TlsContext {
  public:
   // kCorrupt where the texts are no certificate and key, or do not belong together.
-  static Result<TlsContext> create(const plan::StoredIdentity& identity);
+  static Result<TlsContext> create(const identity::StoredIdentity& identity);
 
   SSL_CTX* handle() const { return context_.get(); }
 
@@ -30,7 +30,7 @@ class TlsContext {
   std::shared_ptr<SSL_CTX> context_;
 };
 
-using TlsSession = std::unique_ptr<SSL, plan::FreeWith<SSL_free>>;
+using TlsSession = std::unique_ptr<SSL, identity::FreeWith<SSL_free>>;
 
 // The name in the certificate that the other side showed; empty where there is none.
 std::string certified_name(SSL* session);

@@ -1,0 +1,153 @@
+// A stage's part in the rounds between clusters, on a thread of its own: training goes on meanwhile.
+//
+// The root's averager agrees with those of the other clusters' roots on who takes part (average/council.h) and tells
+// its stages; each stage's exchanges with the members of its strands and tells the root when it has the result; what
+// the council commits holds on all stages of all clusters. The thread takes what comes on the averaging channel, and
+// interrupts the training channel when there are news for the driver.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ravnest/average/averaging.h"
+#include "ravnest/average/council.h"
+#include "ravnest/average/outer.h"
+#include "ravnest/average/stage_exchange.h"
+#include "ravnest/base/clock.h"
+#include "ravnest/base/log.h"
+#include "ravnest/base/status.h"
+#include "ravnest/codec/codec.h"
+#include "ravnest/transport/endpoint.h"
+#include "ravnest/transport/outbox.h"
+
+namespace ravnest::average {
+
+struct AveragerOptions {
+  int cluster = 0;
+  int stage = 0;
+  std::vector<std::string> nodes = {};    // of the cluster, by stage
+  std::vector<std::string> roots = {};    // by cluster
+  std::vector<StrandPlace> strands = {};  // of the stage
+  codec::Codec codec = {};                // of the parameters' differences
+  OuterOptions outer = {};
+  // How long clusters are waited for that were never seen, or that do not answer though they live.
+  Duration patience = std::chrono::seconds(30);
+  Logger log = Logger();
+};
+
+struct AveragerStatistics {
+  std::uint64_t rounds = 0;  // that held
+  std::uint64_t attempts = 0;
+  std::uint64_t ignored = 0;           // chunks
+  std::uint64_t messages_ignored = 0;  // of other roots
+  std::uint64_t bytes = 0;             // of chunks sent, in attempts that are over
+  double exchanging_s = 0;             // of the attempts that held, from the beginning to the commit
+};
+
+class Averager final : public Averaging {
+ public:
+  // The endpoint outlives it, and nobody else takes what comes on its averaging channel.
+  Averager(AveragerOptions options, transport::Endpoint& endpoint);
+  ~Averager() override;
+
+  void begin_with(StageValues values) override;
+  void give(std::uint64_t round, StageValues values) override;
+  std::uint64_t held() const override;
+  RoundResult take() override;
+  Status status() const override;
+  void enter(std::uint64_t round, std::uint64_t samples) override;
+  void finish(std::uint64_t samples) override;
+  void resume() override;
+  bool called() const override;
+  bool wants_pass() const override;
+  bool over() const override;
+  std::vector<std::string> waiting_for() const override;
+
+  AveragerStatistics statistics() const;
+
+ private:
+  using Actions = Council::Actions;
+
+  bool is_root() const { return options_.stage == 0; }
+  void request(std::function<void()> request);
+  // -- the thread
+  void run();
+  void run_requests();
+  void handle(transport::Event event);
+  void handle(const std::string& peer, const transport::PeerChange& change);
+  void handle(const std::string& peer, const wire::Averaging& message);
+  void handle(const std::string& peer, wire::RingChunk chunk);
+  void hear_stage(int stage, const wire::Averaging& message);
+  void hear_root(const wire::Averaging& message);
+  void carry_out(Actions actions);
+  void carry_out(Council::Send& send);
+  void carry_out(Council::Begin& begun);
+  void carry_out(Council::Holds& holds);
+  void carry_out(Council::Out& out);
+  void tell_stages(const wire::Averaging& message);
+  void begin(Attempt attempt);
+  void exchange();
+  std::vector<ExchangePart> parts_to_exchange();
+  void begin_more();
+  void completed(int stage, std::uint64_t attempt);
+  void miss_the_gone();
+  void commit(bool last);
+  void drop_exchange();
+  StageValues conclude();
+  void lose_patience();
+  void look_for_the_unseen();
+  void fail(const Status& status);
+  void publish();
+  std::optional<int> cluster_of_root(const std::string& node) const;
+
+  const AveragerOptions options_;
+  transport::Endpoint& endpoint_;
+  const SystemClock clock_;
+
+  // Of the thread.
+  transport::Outbox outbox_;
+  transport::BufferPool pool_;
+  std::optional<Council> council_;  // of the root
+  std::deque<Council::Action> actions_;
+  bool carrying_out_ = false;
+  double weight_ = 0;          // root: of the last entered
+  bool owes_ = false;          // root: it has finished, and what it trained on since it entered is still to come
+  double last_weight_ = 0;     // root: of that
+  std::set<int> complete_;     // root: stages, in the present attempt
+  TimePoint quiet_since_;      // root: nothing has changed in the council, and no chunk has come
+  std::uint64_t changes_ = 0;  // root: of the council, when it was last looked at
+  std::optional<StageValues> given_;
+  std::optional<Attempt> attempt_;         // the last begun, until it holds
+  std::optional<StageExchange> exchange_;  // of that attempt, once the stage has given
+  TimePoint began_;
+  std::uint64_t last_attempt_ = 0;                             // that held
+  std::deque<std::pair<std::string, wire::RingChunk>> early_;  // of an attempt that is not begun here
+  std::set<std::string> gone_;
+  std::optional<Outer> outer_;
+  std::vector<codec::ErrorFeedback> residuals_;  // by strand, as of the last round that held
+  std::vector<codec::ErrorFeedback> lost_now_;   // the same in the present attempt
+
+  mutable std::mutex mutex_;
+  std::deque<std::function<void()>> requests_;
+  bool ending_ = false;
+  std::uint64_t entered_ = 0;  // root: the cluster's last round that it entered
+  std::uint64_t held_ = 0;
+  std::optional<RoundResult> result_;
+  bool called_ = false;
+  bool wants_pass_ = false;
+  bool over_ = false;
+  std::vector<std::string> waiting_for_;
+  Status status_;
+  AveragerStatistics statistics_;
+
+  std::thread thread_;
+};
+
+}  // namespace ravnest::average

@@ -1,0 +1,64 @@
+// What a driver and its worker ask and tell of the rounds in which clusters average their weights.
+//
+// Rounds are counted by each cluster for itself, from 1. All functions are safe from any thread and never wait; who
+// implements it interrupts the endpoint's training channel when an answer has changed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ravnest/base/status.h"
+
+namespace ravnest::average {
+
+// Of one strand, in an order that is the same in every cluster.
+struct StrandValues {
+  std::vector<float> parameters;
+  std::vector<float> statistics = {};  // that a model keeps as it trains: batch norm's means and variances
+  std::vector<float> kept = {};        // by the optimizer, where that is averaged too
+};
+using StageValues = std::vector<StrandValues>;  // by strand of the stage
+
+struct RoundResult {
+  StageValues given;  // by this stage
+  StageValues mean;   // of what all gave
+};
+
+class Averaging {
+ public:
+  Averaging() = default;
+  Averaging(const Averaging&) = delete;
+  Averaging& operator=(const Averaging&) = delete;
+  virtual ~Averaging() = default;
+
+  // What every cluster begins with: to be said before anything else.
+  virtual void begin_with(StageValues values) = 0;
+  // This stage's part in the cluster's round. One round is held before the next is given to.
+  virtual void give(std::uint64_t round, StageValues values) = 0;
+  // The cluster's last round that holds.
+  virtual std::uint64_t held() const = 0;
+  // The result of the last round that holds, once.
+  virtual RoundResult take() = 0;
+  // Why no round can be held any more, if that is so: the run has to end.
+  virtual Status status() const = 0;
+
+  // -- of the root
+
+  // The cluster enters its round, with the samples that it has trained on since the last one.
+  virtual void enter(std::uint64_t round, std::uint64_t samples) = 0;
+  // It trains no more in this call; its samples since the last round count in the next one.
+  virtual void finish(std::uint64_t samples) = 0;
+  // It trains again.
+  virtual void resume() = 0;
+  // Another cluster needs a round: the next one should be entered soon.
+  virtual bool called() const = 0;
+  // A round has begun which a cluster that trains no more has to enter by an averaging pass.
+  virtual bool wants_pass() const = 0;
+  // After `finish`: all clusters have finished, and the round after that holds.
+  virtual bool over() const = 0;
+  // The names of the roots without whom the round can't be held just now.
+  virtual std::vector<std::string> waiting_for() const = 0;
+};
+
+}  // namespace ravnest::average

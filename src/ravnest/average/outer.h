@@ -1,0 +1,49 @@
+// The outer optimizer: what clusters make of the mean of their weights.
+//
+// Between two rounds every cluster trains on its own, maybe for long. The difference between what all held after the
+// last round and the mean of what they come with is taken for a gradient, and momentum may carry it further
+// (Nesterov's). All clusters compute the same from the same bits, so what they hold stays the same. It also is what
+// lossy compression works on: a difference is small, and what is lost of it comes with the next one.
+// Of one stage, by strand. Not thread-safe; one owner.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "ravnest/base/status.h"
+
+namespace ravnest::average {
+
+struct OuterOptions {
+  bool nesterov = false;  // without: the mean itself
+  double momentum = 0.9;
+  double rate = 0.7;
+
+  bool operator==(const OuterOptions&) const = default;
+};
+
+class Outer {
+ public:
+  using Strands = std::vector<std::vector<float>>;
+
+  // `held` is what all clusters begin with.
+  Outer(OuterOptions options, Strands held) : options_(options), held_(std::move(held)) {}
+
+  // What was made of the weights since the last round.
+  Strands difference(Strands weights) const;
+  // A round holds: the mean of all differences. Returns what all clusters hold now.
+  const Strands& take_mean_difference(const Strands& mean);
+
+  // For clusters that come in later: a round of the weights themselves, and of the momentum, which is empty before the
+  // first step.
+  Strands momentum() const;
+  const Strands& take_mean(Strands mean, Strands momentum);
+
+ private:
+  OuterOptions options_;
+  Strands held_;
+  Strands momentum_;
+};
+
+}  // namespace ravnest::average

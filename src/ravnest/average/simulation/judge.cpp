@@ -1,0 +1,110 @@
+#include "ravnest/average/simulation/judge.h"
+
+#include <algorithm>
+
+namespace ravnest::average::simulation {
+
+void Judge::starts(int cluster, int incarnation) {
+  at(cluster) = {};
+  at(cluster).incarnation = incarnation;
+}
+
+void Judge::ends(int cluster) { at(cluster).incarnation = 0; }
+
+bool Judge::begins(int cluster, const Attempt& attempt, Model entered, bool newcomer) {
+  Ring& ring = rings_[attempt.attempt];
+  // A chair that has come back may use a number again that no one whom it reaches remembers.
+  const auto forgotten = [&](const auto& part) {
+    const bool author = part.first == static_cast<int>(attempt.attempt % clusters_.size());
+    return !alive(part.first, part.second.incarnation) || (parted_ && !author);
+  };
+  if (std::ranges::all_of(ring.parts, forgotten)) ring = {attempt, {}, 0};
+  if (ring.attempt != attempt) violated("attempt ", attempt.attempt, " is not the same at cluster ", cluster);
+  const bool seated = std::ranges::any_of(
+      attempt.seats, [&](const wire::Seat& seat) { return static_cast<int>(seat.cluster) == cluster; });
+  if (!seated) violated("cluster ", cluster, " has no seat in attempt ", attempt.attempt, " and begins it");
+  if (ring.parts.contains(cluster) && ring.parts[cluster].incarnation == at(cluster).incarnation) {
+    violated("cluster ", cluster, " begins attempt ", attempt.attempt, " twice");
+  }
+  if (!newcomer && attempt.round != at(cluster).round + 1) {
+    violated("cluster ", cluster, " begins round ", attempt.round, " out of turn");
+  }
+  ring.parts[cluster] = {at(cluster).incarnation, entered, at(cluster).base, newcomer, false};
+  if (!violation_.empty() || ring.parts.size() != attempt.seats.size() || ring.result != 0) return false;
+  check_bases(ring);
+  ring.result = attempt.attempt;
+  for (const wire::Seat& seat : attempt.seats) {
+    if (seat.weight > 0) ring.result = mixed(ring.result, ring.parts[static_cast<int>(seat.cluster)].model);
+  }
+  return true;
+}
+
+// Only what was trained from the same weights may be averaged; what a newcomer has is not counted.
+void Judge::check_bases(const Ring& ring) {
+  const bool only_newcomers = std::ranges::all_of(ring.parts, [](const auto& part) { return part.second.newcomer; });
+  if (only_newcomers) return;
+  std::set<std::uint64_t> bases;
+  double sum = 0;
+  for (const wire::Seat& seat : ring.attempt.seats) {
+    sum += seat.weight;
+    if (seat.weight > 0) bases.insert(ring.parts.at(static_cast<int>(seat.cluster)).base);
+  }
+  if (bases.size() > 1) violated("attempt ", ring.attempt.attempt, " averages what was trained from different weights");
+  if (!(sum > 0)) violated("nobody's weight counts in attempt ", ring.attempt.attempt);
+}
+
+void Judge::completes(int cluster, std::uint64_t attempt) { rings_[attempt].parts[cluster].complete = true; }
+
+Model Judge::holds(int cluster, std::uint64_t attempt, const Council::Holds& holds) {
+  const Ring& ring = rings_[attempt];
+  Truth& truth = at(cluster);
+  const auto wrong = [&](const auto&... how) {
+    violated("cluster ", cluster, " holds round ", holds.round, " in attempt ", attempt, how...);
+  };
+  const auto own = ring.parts.find(cluster);
+  if (own == ring.parts.end() || own->second.incarnation != truth.incarnation) {
+    wrong(", which it did not begin");
+    return 0;
+  }
+  if (!own->second.complete) wrong(" without its result");
+  if (ring.attempt.round != holds.round || ring.attempt.last != holds.last) wrong(", which was another round");
+  for (const wire::Seat& seat : ring.attempt.seats) {
+    const auto part = ring.parts.find(static_cast<int>(seat.cluster));
+    if (part == ring.parts.end() || !part->second.complete) wrong(" before cluster ", seat.cluster, " has it");
+    if (static_cast<int>(seat.cluster) == cluster && seat.weight > 1 && !truth.weights.insert(seat.weight).second) {
+      wrong(" with a weight that has counted before");
+    }
+  }
+  for (std::size_t other = 0; other < clusters_.size() && !parted_; ++other) {
+    const auto same = clusters_[other].held.find(holds.round);
+    if (clusters_[other].incarnation == 0 || same == clusters_[other].held.end()) continue;
+    if (same->second != attempt) wrong(", and cluster ", other, " in attempt ", same->second);
+  }
+  newcomers_ += own->second.newcomer ? 1 : 0;
+  if (!truth.held.emplace(holds.round, attempt).second && !parted_) wrong(", and held that round before");
+  truth.held[holds.round] = attempt;
+  truth.round = holds.round;
+  truth.base = attempt;
+  truth.model = ring.result;
+  return ring.result;
+}
+
+void Judge::all_is_quiet() {
+  if (parted_) return;
+  for (int cluster = 0; cluster < static_cast<int>(clusters_.size()); ++cluster) {
+    if (at(cluster).incarnation == 0) continue;
+    for (const auto& [round, attempt] : at(cluster).held) {
+      for (const auto& [seat, part] : rings_[attempt].parts) {
+        if (alive(seat, part.incarnation) && !at(seat).held.contains(round)) {
+          violated("cluster ", cluster, " held round ", round, " and cluster ", seat, " of the same attempt did not");
+        }
+      }
+    }
+    for (int other = 0; other < cluster; ++other) {
+      if (at(other).incarnation == 0 || at(other).model == at(cluster).model) continue;
+      violated("clusters ", other, " and ", cluster, " end with different models");
+    }
+  }
+}
+
+}  // namespace ravnest::average::simulation

@@ -1,0 +1,324 @@
+#include "ravnest/cluster/driver.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace ravnest::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+using transport::PeerState;
+using wire::Message;
+
+// Between two looks at what may have happened without an event.
+constexpr Duration kLongestWait = milliseconds(500);
+
+}  // namespace
+
+Driver::Driver(DriverOptions options, transport::Endpoint& endpoint, worker::Worker& worker)
+    : options_(std::move(options)),
+      endpoint_(endpoint),
+      worker_(worker),
+      stage_(options_.stage),
+      ending_(options_.stage.index, options_.stage.count),
+      call_(options_.stage.index, options_.stage.count),
+      outbox_(endpoint, transport::Channel::kTraining) {
+  for (std::size_t i = 0; i < options_.nodes.size(); ++i) stage_of_[options_.nodes[i]] = static_cast<int>(i);
+}
+
+// -- the compute thread
+
+Result<std::string> Driver::run(std::string word, bool trains) {
+  auto closing = run_call(std::move(word), trains);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!closing.ok()) failure_ = closing.status();
+    finish_rounds_ = rounds_finished_ = false;
+  }
+  publish();
+  return closing;
+}
+
+Result<std::string> Driver::run_call(std::string word, bool trains) {
+  if (ending_.begun()) return end_alike();
+  call_.begin(word);
+  opened_ = false;
+  task_.reset();
+  did_task_ = false;
+  trains_ = trains || (goes_on_ && trains_);
+  goes_on_ = false;
+  last_round_ = false;
+  passes_before_ = stage_.passes_begun();
+  if (!stage_.is_root()) {
+    wire::Control ready{std::string(stage::Call::kReady), std::move(word)};
+    if (Status sent = send(0, std::move(ready)); !sent.ok()) fail_here(sent);
+  }
+  for (;;) {
+    receive_all();  // first: it takes interruptions too, and what those are about is looked at after it
+    take_requests();
+    look_at_rounds();
+    if (Status flushed = outbox_.flush(); !flushed.ok()) fail_here(flushed);
+    if (ending_.begun()) {
+      do_task_alone();
+      return end_alike();
+    }
+    if (const auto work = stage_.next()) {
+      static_cast<void>(perform(*work));
+      publish();
+      continue;
+    }
+    publish();
+    if (Status advanced = advance_call(); !advanced.ok()) fail_here(advanced);
+    if (call_.closing()) return *call_.closing();
+    if (!ending_.begun()) wait();
+  }
+}
+
+void Driver::take_requests() {
+  std::optional<std::string> stop;
+  {
+    const std::lock_guard lock(mutex_);
+    while (opened_ && !requests_.empty()) {
+      stage_.offer(requests_.front().first);
+      offered_inputs_.push_back(std::move(requests_.front().second));
+      requests_.pop_front();
+    }
+    if (opened_ && std::exchange(average_, false)) stage_.average();
+    if (opened_ && std::exchange(finish_rounds_, false)) last_round_ = true;
+    if (opened_ && finish_) {
+      task_ = std::exchange(finish_, std::nullopt);
+      goes_on_ = finish_goes_on_;
+    }
+    stop = stop_;
+  }
+  if (stop) fail({.stage = static_cast<std::uint32_t>(options_.stage.index), .lost = false, .reason = *stop});
+}
+
+void Driver::look_at_rounds() {
+  if (options_.averaging == nullptr) return;
+  if (Status averaging = options_.averaging->status(); !averaging.ok()) return fail_here(averaging);
+  const std::uint64_t held = options_.averaging->held();
+  while (stage_.rounds_held() < held) {
+    if (Status taken = stage_.on_held(stage_.rounds_held() + 1); !taken.ok()) return fail_here(taken);
+  }
+  if (!stage_.is_root()) return;
+  if (options_.averaging->called()) stage_.call_round();
+  // Not before the call is open, and not when it is over: then in the next one.
+  const bool over = call_.accounted() || ((task_ || last_round_) && trains_ && finished_ && options_.averaging->over());
+  if (opened_ && !over && options_.averaging->wants_pass()) stage_.join_round();
+}
+
+// Root: what the other clusters have to know of a pass that is begun.
+void Driver::tell_of_rounds(const wire::PassHead& head) {
+  if (head.kind == wire::PassKind::kTrain) {
+    trains_ = true;
+    if (std::exchange(finished_, false)) options_.averaging->resume();
+    last_round_ = false;
+  }
+  if (head.round > 0) options_.averaging->enter(head.round, stage_.round_samples());
+}
+
+void Driver::receive_all() {
+  for (;;) {
+    auto event = endpoint_.receive(TimePoint());
+    if (!event.ok()) {
+      if (event.status().code() == Code::kCancelled) fail_here(event.status());
+      return;
+    }
+    handle(std::move(*event));
+  }
+}
+
+void Driver::wait() {
+  auto event = endpoint_.receive(clock_.now() + kLongestWait);
+  if (event.ok()) handle(std::move(*event));
+  judge_leavers();
+}
+
+void Driver::handle(transport::Event event) {
+  const auto found = stage_of_.find(event.peer);
+  if (found == stage_of_.end()) return;  // not of this cluster
+  const int from = found->second;
+  if (const auto* change = std::get_if<transport::PeerChange>(&event.what)) return handle(from, *change);
+  Status taken = handle(from, std::move(std::get<Message>(event.what)));
+  if (!taken.ok()) fail_here(taken.with_context(text("a message from ", event.peer, " does not fit")));
+}
+
+void Driver::handle(int from, const transport::PeerChange& change) {
+  switch (change.state) {
+    case PeerState::kLost:
+      options_.log.warning(options_.nodes[static_cast<std::size_t>(from)], ": ", change.reason);
+      ending_.on_gone(from);
+      return fail({.stage = static_cast<std::uint32_t>(from), .lost = true, .reason = "was lost"});
+    case PeerState::kLeft:
+      // Others may know before this stage does that the run is over.
+      ending_.on_gone(from);
+      left_.emplace(from, clock_.now());
+      return;
+    case PeerState::kUp:
+      seen_.insert(from);
+      left_.erase(from);
+      return;
+    case PeerState::kWaiting:
+    case PeerState::kSlow:
+    case PeerState::kDown: return;
+  }
+}
+
+Status Driver::handle(int from, Message message) {
+  if (auto* forward = std::get_if<wire::Forward>(&message)) {
+    if (forward->stage != static_cast<std::uint32_t>(from)) return invalid("it speaks for stage ", forward->stage);
+    if (Status status = stage_.on_forward(from, forward->head); !status.ok()) return status;
+    inbox_.add(std::move(*forward));
+  } else if (auto* backward = std::get_if<wire::Backward>(&message)) {
+    if (backward->stage != static_cast<std::uint32_t>(from)) return invalid("it speaks for stage ", backward->stage);
+    if (Status status = stage_.on_backward(from, backward->pass); !status.ok()) return status;
+    inbox_.add(std::move(*backward));
+  } else if (auto* tied = std::get_if<wire::TiedTensors>(&message)) {
+    Status status =
+        tied->gradients ? stage_.on_tied_gradients(from, tied->number) : stage_.on_tied_values(from, tied->number);
+    if (!status.ok()) return status;
+    inbox_.add(from, std::move(*tied));
+  } else if (auto* report = std::get_if<wire::Report>(&message)) {
+    if (!stage_.is_root() || from != options_.stage.count - 1) return invalid("only the leaf reports, to the root");
+    take_report(std::move(*report));
+  } else if (const auto* over = std::get_if<wire::Over>(&message)) {
+    if (from != 0) return invalid("only the root says that a call is over");
+    if (Status status = stage_.on_over(over->passes); !status.ok()) return status;
+    task_ = over->task;
+  } else if (const auto* control = std::get_if<wire::Control>(&message)) {
+    return handle_control(from, *control);
+  } else if (const auto* failed = std::get_if<wire::Failed>(&message)) {
+    if (failed->stage >= static_cast<std::uint32_t>(options_.stage.count)) return invalid("it tells of no stage");
+    if (const auto tell = ending_.on_failed(from, *failed)) return send_to_others(*tell);
+  }
+  return {};
+}
+
+Status Driver::handle_control(int from, const wire::Control& control) {
+  if (control.kind == stage::Call::kReady) return call_.on_ready(from, control.body);
+  if (control.kind == stage::Call::kAccount) return call_.on_account(from, control.body);
+  if (control.kind == stage::Call::kClosed && from == 0) return call_.on_closed(control.body);
+  return invalid("it says \"", control.kind, "\"");
+}
+
+Status Driver::send(int stage, wire::Message message) {
+  return outbox_.send(options_.nodes[static_cast<std::size_t>(stage)], std::move(message));
+}
+
+Status Driver::send_to_others(const wire::Message& message) {
+  for (int stage = 0; stage < options_.stage.count; ++stage) {
+    if (stage == options_.stage.index) continue;
+    if (Status sent = send(stage, message); !sent.ok()) return sent;
+  }
+  return {};
+}
+
+void Driver::take_report(wire::Report report) {
+  ++reports_;
+  if (options_.on_report) options_.on_report(std::move(report));
+}
+
+// Whether the work is done; otherwise the run fails.
+bool Driver::perform(const stage::Work& work) {
+  const TimePoint start = clock_.now();
+  if (!began_) began_ = start;
+  if (work.kind == stage::WorkKind::kForward && stage_.is_root() && options_.averaging != nullptr)
+    tell_of_rounds(work.head);
+  auto outgoing = [&]() -> Result<std::vector<worker::Outgoing>> {
+    try {
+      return compute(work);
+    } catch (const std::exception& error) {
+      return internal(error.what());
+    }
+  }();
+  if (!outgoing.ok()) {
+    fail_here(outgoing.status());
+    return false;
+  }
+  stage_.done(work);
+  for (worker::Outgoing& each : *outgoing) {
+    if (each.stage == options_.stage.index) {  // a cluster of one stage reports to itself
+      take_report(std::get<wire::Report>(std::move(each.message)));
+    } else if (Status sent = send(each.stage, std::move(each.message)); !sent.ok()) {
+      fail_here(sent);
+      return false;
+    }
+  }
+  const double taken = seconds_between(start, clock_.now());
+  switch (work.kind) {
+    case stage::WorkKind::kForward: own_.forward_s += taken; break;
+    case stage::WorkKind::kBackward: own_.backward_s += taken; break;
+    case stage::WorkKind::kAnswer: break;
+    case stage::WorkKind::kUpdate:
+    case stage::WorkKind::kAverage:
+    case stage::WorkKind::kAdopt: own_.update_s += taken; break;
+  }
+  return true;
+}
+
+Result<std::vector<worker::Outgoing>> Driver::compute(const stage::Work& work) {
+  switch (work.kind) {
+    case stage::WorkKind::kForward: {
+      std::vector<wire::Forward> parts = inbox_.take_forwards(work.head.pass);
+      if (work.head.kind == wire::PassKind::kAverage) return give(work);
+      if (stage_.is_root()) {
+        parts.push_back(
+            {.head = work.head, .stage = 0, .tensors = {}, .model_inputs = std::move(offered_inputs_.front())});
+        offered_inputs_.pop_front();
+      }
+      return worker_.forward(work.head, std::move(parts));
+    }
+    case stage::WorkKind::kBackward: {
+      std::vector<wire::TiedTensors> tied;
+      if (stage_.ties_pass_by_pass()) tied = inbox_.take_tied_gradients(work.head.pass);
+      return worker_.backward(work.head, inbox_.take_backwards(work.head.pass), std::move(tied));
+    }
+    case stage::WorkKind::kAnswer: {
+      std::vector<worker::Outgoing> answers;
+      inbox_.take_backwards(work.head.pass);
+      for (const int producer : stage_.neighbours(work.head.kind).producers) {
+        answers.push_back({producer, wire::Backward{work.head.pass, own_index(), {}}});
+      }
+      return answers;
+    }
+    case stage::WorkKind::kUpdate: {
+      std::vector<wire::TiedTensors> tied;
+      if (!stage_.ties_pass_by_pass()) tied = inbox_.take_tied_gradients(work.number);
+      return worker_.update({work.number, /*steps=*/true, work.takes, work.gives}, std::move(tied));
+    }
+    case stage::WorkKind::kAverage: return worker_.update({work.number, /*steps=*/false, work.takes, 0}, {});
+    case stage::WorkKind::kAdopt: {
+      if (Status adopted = worker_.adopt(inbox_.take_tied_values(work.from)); !adopted.ok()) return adopted;
+      return std::vector<worker::Outgoing>();
+    }
+  }
+  return internal("unknown work");
+}
+
+Result<std::vector<worker::Outgoing>> Driver::give(const stage::Work& work) {
+  std::vector<worker::Outgoing> outgoing;
+  for (const int consumer : stage_.neighbours(work.head.kind).consumers) {
+    outgoing.push_back({consumer, wire::Forward{work.head, own_index(), {}, {}}});
+  }
+  if (stage_.is_root()) ++reports_;  // of an averaging pass there is none
+  if (Status given = worker_.give(work.head.round, work.takes); !given.ok()) return given;
+  return outgoing;
+}
+
+void Driver::publish() {
+  own_.counts = stage_.counts();
+  if (began_) own_.running_s = seconds_between(*began_, clock_.now());
+  std::vector<std::string> waiting = missing();
+  {
+    const std::lock_guard lock(mutex_);
+    published_ = own_;
+    waiting_for_ = std::move(waiting);
+    unbegun_ = stage_.waiting() + requests_.size();
+    drained_ = requests_.empty() && !average_ && stage_.idle() && reports_ >= stage_.passes_begun();
+    updates_contained_ = stage_.updates_contained();
+  }
+  changed_.notify_all();
+}
+
+}  // namespace ravnest::cluster

@@ -1,0 +1,180 @@
+// Runs one stage: between an endpoint, the stage's state machine and its worker.
+//
+// The thread that calls `run` is the stage's compute thread: it alone uses the worker, and waits for the network only
+// when there is nothing to compute. All other functions are safe from any thread. Whatever happens to the run happens
+// to all its stages: a lost peer, a worker's failure or a message that does not fit ends every `run` with the same
+// sentence. What is left to do when all passes are done every stage does all the same, as soon as it knows of it.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ravnest/average/averaging.h"
+#include "ravnest/base/clock.h"
+#include "ravnest/base/log.h"
+#include "ravnest/base/status.h"
+#include "ravnest/cluster/inbox.h"
+#include "ravnest/stage/call.h"
+#include "ravnest/stage/ending.h"
+#include "ravnest/stage/stage.h"
+#include "ravnest/transport/endpoint.h"
+#include "ravnest/transport/outbox.h"
+#include "ravnest/worker/worker.h"
+
+namespace ravnest::cluster {
+
+struct DriverOptions {
+  stage::StageOptions stage;
+  std::vector<std::string> nodes;           // the endpoint's names for the stages, by stage
+  average::Averaging* averaging = nullptr;  // with other clusters, where there are any; outlives the driver
+  // Root: passes that may be offered ahead of those in flight, so that the next one is there when there is room.
+  std::size_t offered_most = 2;
+  // Root: what the leaf found, in the order of the passes; called by the compute thread, as all functions here.
+  std::function<void(wire::Report)> on_report = {};
+  // Root: every stage is ready, and said this of the call; the first is its own. A failure ends the run.
+  std::function<Status(const std::vector<std::string>& words)> on_open = {};
+  // All passes of the call are done: what is left to do for the root's `task`. Returns this stage's account.
+  std::function<Result<std::string>(const std::string& task)> on_over = {};
+  // Root: from all stages' accounts what everyone is to know of the call that is closed now.
+  std::function<Result<std::string>(const std::vector<std::string>& accounts)> on_accounts = {};
+  Logger log;
+};
+
+struct DriverStatistics {
+  stage::StageCounts counts;
+  double forward_s = 0;  // of computing, messages included
+  double backward_s = 0;
+  double update_s = 0;
+  double running_s = 0;  // since the first pass began here, inside of `run`
+  double busy_s() const { return forward_s + backward_s + update_s; }
+};
+
+class Driver {
+ public:
+  // All references outlive it. A driver may `run` several times, once for each call of the root's.
+  Driver(DriverOptions options, transport::Endpoint& endpoint, worker::Worker& worker);
+
+  // One call (call.h), until the root closes it or the run has failed. Returns the root's closing words. `word` is what
+  // this node knows of the call. A failure's message begins with the node that failed; after one every further call
+  // returns the same.
+  // Root: `trains` where it is known that the call is one that trains; passes that do show it as well.
+  Result<std::string> run(std::string word = {}, bool trains = false);
+
+  // Root: a pass to be computed. Waits while enough are waiting; kDeadline where that lasts. After a failure: the same
+  // as `run` returns.
+  Status offer(const stage::Offer& offer, std::vector<wire::EdgeTensor> model_inputs, TimePoint deadline);
+  // Root: an averaging pass, as soon as the batches that were begun are computed. Nothing where there are no other
+  // clusters.
+  void average();
+  // Root: until all that was offered is computed everywhere and reported.
+  Status drain(TimePoint deadline);
+  // Root: until all clusters have trained what they train in this call, and the last round holds here: the weights are
+  // those that the call ends with, unless it goes on to train.
+  Status finish_rounds(TimePoint deadline);
+  // Until the weights used here contain that many updates: others answer a pass before they update.
+  Status catch_up(std::uint64_t updates, TimePoint deadline);
+  // Root: the call is over when all that was offered is, and where it has trained the other clusters are through too,
+  // and the weights of all are averaged. Every stage then does what `task` says.
+  // `goes_on`: what the user has called goes on in the next call, and other clusters are not told that this one is
+  // through.
+  void finish(std::string task = {}, bool goes_on = false);
+  // Ends the run everywhere. `reason` reads on after the node's name: "was interrupted". Whoever waits gets what the
+  // run ends with, once all stages agree on it.
+  void stop(std::string reason);
+
+  // As of the last work that was done.
+  DriverStatistics statistics() const;
+  // Names of those without whom the call can not go on just now: the root's, who are not ready; before the first pass
+  // the others', who were not seen yet, or the root, who has not begun.
+  std::vector<std::string> waiting_for() const;
+
+ private:
+  Result<std::string> run_call(std::string word, bool trains);
+  void take_requests();
+  void look_at_rounds();
+  void receive_all();
+  void wait();
+  void handle(transport::Event event);
+  void handle(int from, const transport::PeerChange& change);
+  Status handle(int from, wire::Message message);
+  bool perform(const stage::Work& work);
+  Result<std::vector<worker::Outgoing>> compute(const stage::Work& work);
+  Result<std::vector<worker::Outgoing>> give(const stage::Work& work);
+  void tell_of_rounds(const wire::PassHead& head);
+  bool rounds_are_over();
+  std::uint32_t own_index() const { return static_cast<std::uint32_t>(options_.stage.index); }
+  Status handle_control(int from, const wire::Control& control);
+  void take_report(wire::Report report);
+  Status send(int stage, wire::Message message);
+  Status send_to_others(const wire::Message& message);
+  void fail(wire::Failed reason);
+  void fail_here(const Status& status);
+  Status advance_call();
+  Status lead_call();
+  Status follow_call();
+  Status account_for(const std::string& task);
+  void do_task_alone();
+  void judge_leavers();
+  void publish();
+  std::vector<std::string> missing() const;
+  Status end_alike();
+  std::string sentence(const wire::Failed& failed) const;
+  Status wait_for(std::unique_lock<std::mutex>& lock, TimePoint deadline, const std::function<bool()>& reached,
+                  const std::function<std::string()>& what);
+
+  const DriverOptions options_;
+  transport::Endpoint& endpoint_;
+  worker::Worker& worker_;
+  const SystemClock clock_;
+
+  // Of the compute thread.
+  stage::Stage stage_;
+  stage::Ending ending_;
+  stage::Call call_;
+  Inbox inbox_;
+  transport::Outbox outbox_;                                  // what it keeps is bounded by the passes in flight
+  std::map<std::string, int> stage_of_;                       // by the node's name
+  std::deque<std::vector<wire::EdgeTensor>> offered_inputs_;  // of the passes that the stage has not begun
+  std::set<int> seen_;                                        // stages that were reached at some time
+  std::map<int, TimePoint> left_;                             // stages that closed their endpoints, and when
+  std::uint64_t reports_ = 0;
+  std::uint64_t calls_over_ = 0;
+  bool opened_ = false;              // root: this call, and its words were looked at
+  std::optional<std::string> task_;  // root: to be done after the passes; others: the root's
+  bool did_task_ = false;            // whatever came of it
+  std::uint64_t passes_before_ = 0;  // this call
+  bool trains_ = false;              // root: in this call
+  bool finished_ = false;            // root: as the other clusters know it
+  bool goes_on_ = false;             // root: when `task_` is done, in the next call
+  bool last_round_ = false;          // root: no round of this call comes after the one that ends its training
+  std::optional<TimePoint> began_;
+  DriverStatistics own_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<stage::Offer, std::vector<wire::EdgeTensor>>> requests_;
+  std::size_t unbegun_ = 0;  // offers that the stage has not begun, requests included
+  bool drained_ = true;
+  bool average_ = false;
+  bool finish_rounds_ = false;    // asked for
+  bool rounds_finished_ = false;  // as asked for, in this call
+  std::uint64_t updates_contained_ = 0;
+  std::optional<std::string> finish_;
+  bool finish_goes_on_ = false;
+  std::optional<std::string> stop_;
+  std::vector<std::string> waiting_for_;
+  std::optional<Status> failure_;
+  DriverStatistics published_;
+};
+
+}  // namespace ravnest::cluster

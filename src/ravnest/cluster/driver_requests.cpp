@@ -1,0 +1,98 @@
+// What others ask of a driver, from any thread: passes, rounds, and to wait until something is reached.
+#include <algorithm>
+
+#include "ravnest/cluster/driver.h"
+
+namespace ravnest::cluster {
+
+Status Driver::offer(const stage::Offer& offer, std::vector<wire::EdgeTensor> model_inputs, TimePoint deadline) {
+  const std::size_t most = std::max<std::size_t>(options_.offered_most, 1);
+  {
+    std::unique_lock lock(mutex_);
+    Status room = wait_for(
+        lock, deadline, [&] { return unbegun_ < most; },
+        [&] { return text("no room for another pass; ", unbegun_, " wait to begin"); });
+    if (!room.ok()) return room;
+    requests_.emplace_back(offer, std::move(model_inputs));
+    if (offer.kind == wire::PassKind::kTrain) finish_rounds_ = rounds_finished_ = false;
+    ++unbegun_;
+    drained_ = false;
+  }
+  endpoint_.interrupt();
+  return {};
+}
+
+void Driver::average() {
+  if (options_.averaging == nullptr) return;
+  {
+    const std::lock_guard lock(mutex_);
+    average_ = true;
+    drained_ = false;
+  }
+  endpoint_.interrupt();
+}
+
+Status Driver::drain(TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  return wait_for(
+      lock, deadline, [&] { return drained_; }, [] { return std::string("passes are still in flight"); });
+}
+
+Status Driver::finish_rounds(TimePoint deadline) {
+  if (options_.averaging == nullptr) return drain(deadline);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!rounds_finished_) finish_rounds_ = true;
+  }
+  endpoint_.interrupt();
+  std::unique_lock lock(mutex_);
+  return wait_for(
+      lock, deadline, [&] { return rounds_finished_; },
+      [] { return std::string("the last round with the other clusters is not over"); });
+}
+
+Status Driver::catch_up(std::uint64_t updates, TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  return wait_for(
+      lock, deadline, [&] { return updates_contained_ >= updates; },
+      [&] { return text("the weights contain ", updates_contained_, " updates of ", updates); });
+}
+
+// After `stop` nothing is reached any more, but what the run ends with: all stages have to agree on that first.
+Status Driver::wait_for(std::unique_lock<std::mutex>& lock, TimePoint deadline, const std::function<bool()>& reached,
+                        const std::function<std::string()>& what) {
+  const bool ended = changed_.wait_until(lock, deadline, [&] { return failure_ || (!stop_ && reached()); });
+  if (failure_) return *failure_;
+  if (ended) return {};
+  return ravnest::deadline(stop_ ? std::string("the run is being ended") : what());
+}
+
+void Driver::finish(std::string task, bool goes_on) {
+  {
+    const std::lock_guard lock(mutex_);
+    finish_ = std::move(task);
+    finish_goes_on_ = goes_on;
+  }
+  endpoint_.interrupt();
+}
+
+void Driver::stop(std::string reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stop_) stop_ = std::move(reason);
+  }
+  changed_.notify_all();
+  endpoint_.interrupt();
+}
+
+DriverStatistics Driver::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return published_;
+}
+
+std::vector<std::string> Driver::waiting_for() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_for_;
+}
+
+}  // namespace ravnest::cluster

@@ -1,0 +1,176 @@
+#include "ravnest/cluster/driver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "ravnest/cluster/testing/driver.h"
+
+namespace ravnest::cluster {
+namespace {
+
+using testing::HasSubstr;
+using wire::PassKind;
+
+TEST(Driver, AChainComputesEveryPassOnceAndInOrder) {
+  StubCluster cluster(4);
+  for (std::uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(cluster.offer({.batch = i}).ok());
+  ASSERT_TRUE(cluster.drain().ok());
+  for (const Status& ended : cluster.finish()) EXPECT_TRUE(ended.ok()) << ended;
+  for (int stage = 0; stage < 4; ++stage) {
+    EXPECT_EQ(cluster.worker(stage).forwards(), up_to(200)) << stage;
+    EXPECT_EQ(cluster.worker(stage).backwards(), up_to(200)) << stage;
+    EXPECT_EQ(cluster.worker(stage).updates(), 200) << stage;
+  }
+  EXPECT_EQ(cluster.reports(), up_to(200));
+}
+
+TEST(Driver, ValidationComesAfterTheTrainingBeforeIt) {
+  StubCluster cluster(3);
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    ASSERT_TRUE(cluster.offer({.kind = i % 3 == 2 ? PassKind::kValidate : PassKind::kTrain, .batch = i}).ok());
+  }
+  ASSERT_TRUE(cluster.drain().ok());
+  for (int stage = 0; stage < 3; ++stage) {
+    EXPECT_EQ(cluster.worker(stage).forwards(), up_to(60));
+    EXPECT_EQ(cluster.worker(stage).updates(), 40);
+  }
+  EXPECT_EQ(cluster.worker(2).updates_at_forward(59), 40);
+}
+
+TEST(Driver, ACallEndsOnAllStagesAndTheNextOneGoesOn) {
+  StubCluster cluster(3);
+  for (int call = 0; call < 3; ++call) {
+    if (call > 0) cluster.run_again();
+    for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(cluster.offer({.batch = i}).ok());
+    for (const Status& ended : cluster.finish()) EXPECT_TRUE(ended.ok()) << ended;
+    EXPECT_EQ(cluster.worker(1).forwards(), up_to(10 * (call + 1)));
+  }
+}
+
+TEST(Driver, AFailureInAnyStageEndsAllWithItsSentence) {
+  for (int broken = 0; broken < 4; ++broken) {
+    for (const auto where : {stage::WorkKind::kForward, stage::WorkKind::kBackward, stage::WorkKind::kUpdate}) {
+      StubCluster cluster(4);
+      cluster.worker(broken).fail_at(where, 7, "ran out of memory");
+      cluster.offer_until_failure();
+      const std::string expected = text("node_", broken, " (stage ", broken, ") failed: ran out of memory");
+      for (const Status& ended : cluster.finish()) EXPECT_EQ(ended.message(), expected);
+      EXPECT_EQ(cluster.offer({}).message(), expected);
+      EXPECT_EQ(cluster.drain().message(), expected);
+    }
+  }
+}
+
+TEST(Driver, WhenAllPassesAreDoneEveryStageDoesTheRestWhateverBecomesOfTheOthers) {
+  for (int broken = 0; broken < 3; ++broken) {
+    std::array<std::atomic<int>, 3> done = {};
+    StubCluster cluster(3, {.on_over = [&](int stage) -> Status {
+                          ++done[static_cast<std::size_t>(stage)];
+                          return stage == broken ? unavailable("the disk is full") : Status();
+                        }});
+    for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(cluster.offer({.batch = i}).ok());
+    const std::string expected = text("node_", broken, " (stage ", broken, ") failed: the disk is full");
+    for (const Status& ended : cluster.finish()) EXPECT_EQ(ended.message(), expected);
+    for (const auto& each : done) EXPECT_EQ(each, 1);
+  }
+}
+
+TEST(Driver, AnExceptionIsAFailureToo) {
+  StubCluster cluster(2);
+  cluster.worker(1).throw_at(3, "the criterion divides by zero");
+  cluster.offer_until_failure();
+  for (const Status& ended : cluster.finish()) {
+    EXPECT_EQ(ended.message(), "node_1 (stage 1) failed: the criterion divides by zero");
+  }
+}
+
+TEST(Driver, StoppingAnyStageEndsAll) {
+  for (int stopped = 0; stopped < 3; ++stopped) {
+    StubCluster cluster(3);
+    auto stopping = std::async(std::launch::async, [&] {
+      cluster.worker(2).wait_for_forwards(20);
+      cluster.driver(stopped).stop("was interrupted");
+    });
+    cluster.offer_until_failure();
+    for (const Status& ended : cluster.finish()) {
+      EXPECT_EQ(ended.message(), text("node_", stopped, " (stage ", stopped, ") was interrupted"));
+    }
+    stopping.get();
+  }
+}
+
+TEST(Driver, AStageThatDiesIsNamedByAllOthers) {
+  for (int dead = 0; dead < 3; ++dead) {
+    StubCluster cluster(3);
+    auto dying = std::async(std::launch::async, [&] {
+      cluster.worker(2).wait_for_forwards(20);
+      cluster.kill(dead);
+    });
+    cluster.offer_until_failure();
+    const std::vector<Status> ended = cluster.finish();
+    dying.get();
+    for (int stage = 0; stage < 3; ++stage) {
+      if (stage == dead) continue;
+      EXPECT_THAT(ended[static_cast<std::size_t>(stage)].message(),
+                  HasSubstr(text("node_", dead, " (stage ", dead, ")")));
+    }
+  }
+}
+
+TEST(Driver, AMessageThatDoesNotFitEndsTheRun) {
+  StubCluster cluster(3);
+  wire::Forward stray;
+  stray.head.pass = 1000;
+  stray.stage = 0;
+  ASSERT_TRUE(cluster.endpoint(0).send("node_2", stray, transport::Priority::kNormal).ok());
+  cluster.offer_until_failure();
+  for (const Status& ended : cluster.finish()) {
+    EXPECT_THAT(ended.message(), HasSubstr("node_2 (stage 2) failed: a message from node_0 does not fit"));
+  }
+}
+
+TEST(Driver, MessagesBeyondAPeersQueueWaitAndArrive) {
+  StubClusterOptions options;
+  options.tensor_bytes = 50'000;
+  options.session.queue_bytes = 60'000;
+  options.session.window_bytes = 60'000;
+  options.window = 8;
+  StubCluster cluster(3, options);
+  for (std::uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(cluster.offer({.batch = i}).ok());
+  ASSERT_TRUE(cluster.drain().ok());
+  for (int stage = 0; stage < 3; ++stage) EXPECT_EQ(cluster.worker(stage).backwards(), up_to(100));
+}
+
+TEST(Driver, NobodyOffersMoreThanFits) {
+  StubCluster cluster(2);
+  cluster.worker(1).hold();
+  Status last;
+  int accepted = 0;
+  for (; accepted < 100 && last.ok(); ++accepted) last = cluster.offer({}, std::chrono::milliseconds(50));
+  EXPECT_EQ(last.code(), Code::kDeadline);
+  EXPECT_EQ(accepted, 2 + 2 + 1);  // the window, those ahead of it, and the one that found no room
+  cluster.worker(1).go_on();
+}
+
+TEST(Driver, TiedWeightsAreSummedAndHandedBack) {
+  for (const stage::Schedule schedule : {stage::Schedule::kAsync, stage::Schedule::kSync}) {
+    StubClusterOptions options;
+    options.schedule = schedule;
+    options.ties = {{0, 2}, {1, 2}};
+    StubCluster cluster(3, options);
+    for (std::uint64_t i = 0; i < 50; ++i) ASSERT_TRUE(cluster.offer({.batch = i}).ok());
+    for (const Status& ended : cluster.finish()) EXPECT_TRUE(ended.ok()) << ended;
+    EXPECT_EQ(cluster.worker(0).tied_gradients(), 50);
+    EXPECT_EQ(cluster.worker(1).tied_gradients(), 50);
+    EXPECT_EQ(cluster.worker(2).adopted(0), 50);
+    EXPECT_EQ(cluster.worker(2).adopted(1), 50);
+  }
+}
+
+}  // namespace
+}  // namespace ravnest::cluster

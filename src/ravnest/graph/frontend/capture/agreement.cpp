@@ -1,0 +1,198 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ravnest/graph/frontend/capture/capture.h"
+#include "ravnest/graph/frontend/capture/closeness.h"
+#include "ravnest/graph/run/random.h"
+
+namespace ravnest::graph::script {
+namespace {
+
+// By what it is of: "output 0", "the gradient of fc.weight", "the buffer bn.running_mean".
+using Numbers = std::map<std::string, at::Tensor>;
+
+// Weighs every element of every output differently: a plain sum has no gradient behind a softmax.
+at::Tensor loss_of(const Leaves& outputs) {
+  at::Tensor loss;
+  for (const c10::IValue& output : outputs) {
+    if (!output.isTensor() || !output.toTensor().defined() || !output.toTensor().requires_grad()) continue;
+    at::Tensor value = output.toTensor();
+    if (value.is_complex()) value = at::view_as_real(value).select(-1, 0);
+    value = value.to(at::kDouble);
+    const at::Tensor weights = at::linspace(-1, 1, value.numel(), value.options()).view(value.sizes());
+    const at::Tensor sum = (value * weights).sum();
+    loss = loss.defined() ? loss + sum : sum;
+  }
+  return loss;
+}
+
+bool same_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_same(b) || (a.is_alias_of(b) && a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
+                          a.strides() == b.strides() && a.numel() > 0);
+}
+
+// `weights` as the pass used them; the gradient of a tied weight is the sum over its tensors.
+Numbers numbers_of(const Leaves& outputs, const Weights& weights) {
+  Numbers numbers;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const c10::IValue& output = outputs[i];
+    const bool is_number = output.isInt() || output.isDouble() || output.isBool();
+    at::Tensor value = output.isTensor() ? output.toTensor()
+                       : is_number       ? at::scalar_tensor(output.toScalar())
+                                         : at::Tensor();
+    if (value.defined()) numbers[text("output ", i)] = value.detach().clone();
+  }
+  std::vector<at::Tensor> leaves;
+  for (const Weight& weight : weights) {
+    if (weight.kind == ir::InputKind::kBuffer) numbers["the buffer " + weight.name] = weight.tensor.detach().clone();
+    const bool known =
+        std::any_of(leaves.begin(), leaves.end(), [&](const at::Tensor& t) { return t.is_same(weight.tensor); });
+    if (weight.tensor.requires_grad() && weight.tensor.is_leaf() && !known) leaves.push_back(weight.tensor);
+  }
+  const at::Tensor loss = loss_of(outputs);
+  if (!loss.defined() || leaves.empty()) return numbers;
+  const auto gradients = torch::autograd::grad({loss}, leaves, {}, std::nullopt, false, /*allow_unused=*/true);
+  for (const Weight& weight : weights) {
+    at::Tensor sum;
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      if (!gradients[i].defined() || !same_memory(leaves[i], weight.tensor)) continue;
+      sum = sum.defined() ? sum + gradients[i] : gradients[i];
+    }
+    if (sum.defined()) numbers["the gradient of " + weight.name] = sum.detach();
+  }
+  return numbers;
+}
+
+// The functions of the model's own (torch::autograd::Function) that the way back from these outputs goes through.
+std::set<std::string> own_functions(const Leaves& outputs) {
+  std::set<std::string> found;
+  std::set<torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> pending;
+  for (const c10::IValue& output : outputs)
+    if (output.isTensor() && output.toTensor().defined()) pending.push_back(output.toTensor().grad_fn().get());
+  while (!pending.empty()) {
+    torch::autograd::Node* node = pending.back();
+    pending.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    const std::string name = node->name();
+    const auto at = name.find("CppNode<");
+    if (at != std::string::npos) found.insert(name.substr(at + 8, name.rfind('>') - at - 8));
+    for (const torch::autograd::Edge& edge : node->next_edges()) pending.push_back(edge.function.get());
+  }
+  return found;
+}
+
+// `functions` is set to those of the model's own that its backward goes through.
+Numbers own_numbers(const Subject& subject, Mode mode, const Leaves& inputs, std::set<std::string>& functions) {
+  const Untouched untouched(subject.weights);
+  const Leaves outputs = flatten(subject.run(mode, inputs));
+  functions = own_functions(outputs);
+  return numbers_of(outputs, subject.weights);
+}
+
+Result<Numbers> captured_numbers(const ir::Model& model, const Subject& subject, Mode mode, const Leaves& inputs) {
+  const Result<Engine> engine = Engine::create(model, device_of(subject.weights));
+  if (!engine.ok()) return engine.status();
+  RunOptions options;
+  options.random = std::nullopt;
+  const Leaves outputs = engine->run(mode, inputs, options);
+  Weights weights = subject.weights;
+  for (Weight& weight : weights) {
+    const auto name = std::find(engine->names().begin(), engine->names().end(), weight.name);
+    weight.tensor = engine->tensors()[static_cast<std::size_t>(name - engine->names().begin())];
+  }
+  return numbers_of(outputs, weights);
+}
+
+// What was looked for and found, as the end of a sentence. `noise` is how far two runs of the model itself are apart.
+std::string reason(const Difference& difference, double noise, const std::set<std::string>& functions) {
+  const auto list = [&] {
+    std::string names;
+    for (const std::string& each : functions) names += (names.empty() ? "" : ", ") + each;
+    return names;
+  };
+  if (!functions.empty() && difference.name.starts_with("the gradient"))
+    return text(". The model's backward goes through a function of its own (", list(),
+                "), which a recording of operators does not hold; write it with ordinary operators");
+  if (noise > 0 && difference.rounding())
+    return text(". Two runs of the model itself differ too, by ", noise,
+                ": one of its operators adds in no fixed order");
+  if (noise > 0)
+    return text(", and two runs of the model from one seed differ too, by ", noise,
+                ": it draws random numbers from a generator of its own, or keeps state outside of its buffers");
+  if (difference.rounding())
+    return ". Two runs of the model agree, so it is the graph whose operators add in another order than the model";
+  return ". Two runs of the model agree with each other, and its backward has no function of its own: what differs was "
+         "fixed when the model was recorded, such as a branch on data or a number that its forward keeps";
+}
+
+// `again` is a second run of the model itself.
+Result<std::string> compare(const Numbers& captured, const Numbers& own, const Numbers& again, at::ScalarType coarsest,
+                            const std::set<std::string>& functions, std::string_view mode) {
+  std::string note;
+  for (const std::string_view kind : {"output", "the gradient", "the buffer"}) {
+    std::vector<Compared> pairs;
+    for (const auto& [name, value] : own) {
+      const auto found = captured.find(name);
+      if (name.starts_with(kind))
+        pairs.push_back({name, found != captured.end() ? found->second : at::Tensor(), value});
+    }
+    for (const auto& [name, value] : captured)
+      if (name.starts_with(kind) && !own.contains(name)) pairs.push_back({name, value, at::Tensor()});
+    std::vector<Difference> found = differences(pairs, coarsest);
+    if (found.empty()) continue;
+    const Difference& worst = *std::max_element(
+        found.begin(), found.end(), [](const Difference& a, const Difference& b) { return a.excess() < b.excess(); });
+    const auto first = own.find(worst.name);
+    const auto second = again.find(worst.name);
+    double noise = 0;
+    if (first != own.end() && second != again.end()) {
+      const Compared pair{worst.name, second->second, first->second};
+      const std::vector<Difference> apart = differences({&pair, 1}, coarsest);
+      if (!apart.empty()) noise = apart.front().absolute;
+    }
+    std::string sentence =
+        text(worst.name, " of the captured graph differs from the model's own in ", mode, " mode by ", worst.absolute,
+             ", where the largest value is ", worst.largest, reason(worst, noise, functions));
+    if (!worst.rounding()) return invalid(sentence);
+    if (note.empty()) note = std::move(sentence);
+  }
+  return note;
+}
+
+}  // namespace
+
+Result<std::string> check_agreement(const ir::Model& model, const Subject& subject, const Leaves& inputs) {
+  KeyedGenerator generator(device_of(subject.weights), RandomKey{});
+  const auto copied = [&] {
+    const Batch batch = find_batch(subject.example);
+    Example example = subject.example;
+    example.leaves = inputs;
+    return leaves_at(example, batch, batch.size);
+  };
+  std::vector<at::Tensor> tensors;
+  for (const Weight& weight : subject.weights) tensors.push_back(weight.tensor);
+  std::string note;
+  for (const Mode mode : {Mode::kTrain, Mode::kEval}) {
+    std::set<std::string> functions;
+    generator.seed_for(1);
+    const Numbers own = own_numbers(subject, mode, copied(), functions);
+    generator.seed_for(1);
+    const Result<Numbers> captured = captured_numbers(model, subject, mode, copied());
+    if (!captured.ok()) return captured.status();
+    generator.seed_for(1);
+    const Numbers again = own_numbers(subject, mode, copied(), functions);
+    const Result<std::string> compared =
+        compare(*captured, own, again, coarsest_type(tensors), functions, mode == Mode::kTrain ? "training" : "eval");
+    if (!compared.ok()) return compared.status();
+    if (note.empty()) note = *compared;
+  }
+  return note;
+}
+
+}  // namespace ravnest::graph::script

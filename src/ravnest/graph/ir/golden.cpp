@@ -1,9 +1,0 @@
-#include "ravnest/graph/ir/testing.h"
-
-namespace ravnest::ir::testing {
-
-std::filesystem::path golden(std::string_view name) {
-  return std::filesystem::path(RAVNEST_GOLDEN_FOLDER) / (std::string(name) + ".pt2");
-}
-
-}  // namespace ravnest::ir::testing

@@ -1,0 +1,69 @@
+// Work that has to be done before its owner goes, while that one gets on with what is more urgent.
+//
+// A program that fails says so at once, and tells the network of it meanwhile. Safe from any thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "ravnest/net/errands.h"
+
+namespace ravnest {
+
+class Background {
+ public:
+  Background() = default;
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+  ~Background() { finish(); }
+
+  // Does `work`, which does not throw, on a thread of its own; here and now where there can be no more threads.
+  // `name` is for those who wait for it.
+  void start(const std::string& name, const std::function<void()>& work) {
+    try {
+      std::thread thread([work] {
+        block_signals();
+        work();
+      });
+      const std::lock_guard lock(mutex_);
+      threads_.emplace(name, std::move(thread));
+    } catch (const std::system_error&) {
+      work();
+    }
+  }
+
+  // Until what was started under that name is done, or all that was.
+  void finish(const std::string& name) {
+    Threads started;
+    {
+      const std::lock_guard lock(mutex_);
+      while (auto thread = threads_.extract(name)) started.insert(std::move(thread));
+    }
+    join(started);
+  }
+  void finish() {
+    Threads started;
+    {
+      const std::lock_guard lock(mutex_);
+      started.swap(threads_);
+    }
+    join(started);
+  }
+
+ private:
+  using Threads = std::multimap<std::string, std::thread>;
+
+  static void join(Threads& threads) {
+    for (auto& [name, thread] : threads) thread.join();
+  }
+
+  std::mutex mutex_;
+  Threads threads_;
+};
+
+}  // namespace ravnest

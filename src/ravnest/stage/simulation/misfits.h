@@ -1,0 +1,15 @@
+// Messages that no stage would send, or not twice, or not now.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ravnest/stage/simulation/judge.h"
+
+namespace ravnest::stage::simulation {
+
+// One that does not fit at `stage`, given those that it has taken so far; none where what was drawn is not possible.
+std::optional<Event> draw_misfit(Choices& choices, const Scenario& scenario, const Judge& judge, int stage,
+                                 const std::vector<Event>& taken);
+
+}  // namespace ravnest::stage::simulation

@@ -1,0 +1,380 @@
+#include "ravnest/stage/stage.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+namespace ravnest::stage {
+namespace {
+
+using wire::PassHead;
+using wire::PassKind;
+
+bool contains(const std::vector<int>& stages, int stage) { return std::ranges::find(stages, stage) != stages.end(); }
+
+bool ends_batch(const PassHead& head) { return head.part + 1 == head.parts; }
+
+bool averages(const PassHead& head) { return head.kind == PassKind::kAverage; }
+
+}  // namespace
+
+std::string_view name(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kAsync: return "async";
+    case Schedule::kSync: return "sync";
+    case Schedule::kGpipe: return "gpipe";
+  }
+  return "unknown";
+}
+
+Result<Schedule> parse_schedule(std::string_view written) {
+  for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync, Schedule::kGpipe}) {
+    if (written == name(schedule)) return schedule;
+  }
+  return invalid("there is no schedule \"", written, "\"; there are async, sync and gpipe");
+}
+
+Stage::Stage(StageOptions options) : options_(std::move(options)) {
+  if (!is_root()) {
+    average_.producers = {0};
+    return;
+  }
+  for (int stage = 1; stage < options_.count; ++stage) average_.consumers.push_back(stage);
+}
+
+const Neighbours& Stage::neighbours(PassKind kind) const {
+  switch (kind) {
+    case PassKind::kTrain: return options_.train;
+    case PassKind::kAverage: return average_;
+    case PassKind::kValidate:
+    case PassKind::kPredict: break;
+  }
+  return options_.evaluate;
+}
+
+std::uint64_t Stage::most_in_flight() const {
+  if (options_.schedule == Schedule::kGpipe) return std::numeric_limits<std::uint64_t>::max();
+  return static_cast<std::uint64_t>(std::max(window() - options_.index, 1));
+}
+
+int Stage::window() const { return options_.window > 0 ? options_.window : options_.count; }
+
+// In gpipe the passes of a batch count as its first one.
+std::uint64_t Stage::counted_by_window(const PassHead& head) const {
+  const bool whole_batch = options_.schedule == Schedule::kGpipe && head.kind == PassKind::kTrain;
+  return head.pass - (whole_batch ? std::min<std::uint64_t>(head.part, head.pass) : 0);
+}
+
+// -- what comes
+
+void Stage::offer(const Offer& offer) { offers_.push_back(offer); }
+
+Status Stage::on_forward(int from, const PassHead& head) {
+  if (!contains(neighbours(head.kind).producers, from)) {
+    return invalid("a forward of pass ", head.pass, " came from stage ", from, ", which sends none here");
+  }
+  const auto known = passes_.find(head.pass);
+  if (head.pass < next_forward_ || (known != passes_.end() && known->second.forwards_from.contains(from))) {
+    return invalid("a second forward of pass ", head.pass, " came from stage ", from);
+  }
+  if (head.parts == 0 || head.part >= head.parts) {
+    return invalid("a forward of pass ", head.pass, " says that it is part ", head.part, " of ", head.parts);
+  }
+  if (Status fits = check_round(head); !fits.ok()) return fits;
+  const std::uint64_t counted = counted_by_window(head);
+  if (counted >= next_backward_ + static_cast<std::uint64_t>(window())) {
+    return invalid("a forward of pass ", head.pass, " came from stage ", from, " while pass ", next_backward_,
+                   " is still in flight, though the window is ", window());
+  }
+  if (known != passes_.end() && known->second.head && *known->second.head != head) {
+    return invalid("stage ", from, " says something else of pass ", head.pass, " than others did");
+  }
+  if (known != passes_.end() && !known->second.ties_from.empty() && head.kind != PassKind::kTrain) {
+    return invalid("stage ", from, " says that pass ", head.pass, " does not train, but gradients of it have come");
+  }
+  Pass& pass = passes_[head.pass];
+  pass.head = head;
+  pass.forwards_from.insert(from);
+  return {};
+}
+
+Status Stage::on_backward(int from, std::uint64_t number) {
+  const auto found = passes_.find(number);
+  if (found == passes_.end() || !found->second.forward_done) {
+    return invalid("an answer to pass ", number, " came from stage ", from, ", but that pass does not wait for one");
+  }
+  Pass& pass = found->second;
+  if (!contains(neighbours(pass.head->kind).consumers, from)) {
+    return invalid("an answer to pass ", number, " came from stage ", from, ", which was sent nothing");
+  }
+  if (!pass.backwards_from.insert(from).second) {
+    return invalid("a second answer to pass ", number, " came from stage ", from);
+  }
+  return {};
+}
+
+Status Stage::on_tied_gradients(int from, std::uint64_t number) {
+  const bool by_pass = ties_pass_by_pass();
+  const std::uint64_t first = by_pass ? next_backward_ : updates_;
+  // A user is never further ahead than passes can be in flight.
+  const bool beyond = options_.schedule != Schedule::kGpipe && number - first >= static_cast<std::uint64_t>(window());
+  const auto known = by_pass ? passes_.find(number) : passes_.end();
+  const bool untrained = known != passes_.end() && known->second.head && !trains(known->second);
+  const bool averaged = !by_pass && averaging_ && number == updates_;  // that update has no gradients
+  if (number < first || beyond || untrained || averaged || !contains(options_.tied_users, from)) {
+    return invalid("gradients of tied weights came from stage ", from, " for ", by_pass ? "pass " : "update ", number,
+                   ", where none are waited for");
+  }
+  std::set<int>& came = by_pass ? passes_[number].ties_from : update_ties_[number];
+  if (!came.insert(from).second) {
+    return invalid("gradients of tied weights came twice from stage ", from, " for ", by_pass ? "pass " : "update ",
+                   number);
+  }
+  return {};
+}
+
+Status Stage::on_tied_values(int from, std::uint64_t updates) {
+  if (!contains(options_.tied_keepers, from)) {
+    return invalid("values of tied weights came from stage ", from, ", which keeps none that are used here");
+  }
+  const auto waiting = to_adopt_.find(from);
+  const std::uint64_t before =
+      waiting == to_adopt_.end() || waiting->second.empty() ? adopted(from) : waiting->second.back();
+  if (updates != before + 1) {
+    return invalid("values of tied weights after ", updates, " updates came from stage ", from,
+                   ", the last were after ", before);
+  }
+  to_adopt_[from].push_back(updates);
+  return {};
+}
+
+Status Stage::on_over(std::uint64_t passes) {
+  if (is_root() || passes > next_backward_ || passes < last_over_) {
+    return invalid("a call is said to be over after ", passes, " passes, but ", next_backward_,
+                   " were computed here, and the call before was over after ", last_over_);
+  }
+  last_over_ = passes;
+  ++overs_;
+  close_calls();
+  return {};
+}
+
+// -- what to do
+
+std::optional<Work> Stage::next() {
+  if (working_) {
+    std::fputs("ravnest: a stage was asked for work before the last was done\n", stderr);
+    std::abort();
+  }
+  std::optional<Work> work = next_adoption();
+  if (!work && may_update()) {
+    work = Work{.kind = averaging_ ? WorkKind::kAverage : WorkKind::kUpdate,
+                .head = {},
+                .number = updates_,
+                .takes = held_not_taken(),
+                .gives = update_gives_};
+  }
+  if (!work) work = next_backward();
+  if (!work) work = next_forward();
+  working_ = work.has_value();
+  return work;
+}
+
+std::optional<Work> Stage::next_adoption() {
+  for (const auto& [keeper, waiting] : to_adopt_) {
+    if (!waiting.empty()) return Work{.kind = WorkKind::kAdopt, .head = {}, .number = waiting.front(), .from = keeper};
+  }
+  return std::nullopt;
+}
+
+bool Stage::may_update() const {
+  if (averaging_) return held_ == entered_;
+  if (!update_due_) return false;
+  if (update_gives_ > held_ + 1) return false;  // the root knew before this stage that the last round holds
+  if (ties_pass_by_pass() || options_.tied_users.empty()) return true;
+  const auto came = update_ties_.find(updates_);
+  return came != update_ties_.end() && came->second.size() == options_.tied_users.size();
+}
+
+std::optional<Work> Stage::next_backward() {
+  const auto found = passes_.find(next_backward_);
+  if (found == passes_.end() || !may_backward(found->second)) return std::nullopt;
+  const Pass& pass = found->second;
+  return Work{.kind = trains(pass) ? WorkKind::kBackward : WorkKind::kAnswer, .head = *pass.head};
+}
+
+bool Stage::may_backward(const Pass& pass) const {
+  if (!pass.forward_done) return false;
+  if (pass.backwards_from.size() != neighbours(pass.head->kind).consumers.size()) return false;
+  if (averages(*pass.head)) return !averaging_;
+  if (!trains(pass)) return true;
+  if (update_due_) return false;  // its gradients belong to the next update
+  if (ties_pass_by_pass() && pass.ties_from.size() != options_.tied_users.size()) return false;
+  return options_.schedule != Schedule::kGpipe || batches_forwarded_ > batches_backwarded_;
+}
+
+std::optional<Work> Stage::next_forward() {
+  if (is_root()) begin_offered();
+  const auto found = passes_.find(next_forward_);
+  if (found == passes_.end() || !may_forward(found->second)) return std::nullopt;
+  const PassHead& head = *found->second.head;
+  return Work{.kind = WorkKind::kForward, .head = head, .takes = averages(head) ? held_not_taken() : 0};
+}
+
+bool Stage::may_forward(const Pass& pass) const {
+  if (!pass.head || pass.forwards_from.size() != neighbours(pass.head->kind).producers.size()) return false;
+  if (updates_ < pass.head->updates) return false;
+  if (trains(pass) && next_forward_ - next_backward_ >= most_in_flight()) return false;
+  if (averages(*pass.head) && pass.head->round > held_ + 1) return false;
+  return std::ranges::all_of(options_.tied_keepers, [&](int keeper) { return adopted(keeper) >= pass.head->updates; });
+}
+
+std::uint64_t Stage::adopted(int keeper) const {
+  const auto found = adopted_.find(keeper);
+  return found == adopted_.end() ? 0 : found->second;
+}
+
+bool Stage::root_may_begin(const Offer& offer) const {
+  const auto most = static_cast<std::uint64_t>(window());
+  if (offer.kind != PassKind::kTrain) return training_in_flight_ == 0 && evaluating_in_flight_ < most;
+  if (evaluating_in_flight_ > 0) return false;
+  if (is_due(offer) && !round_is_over()) return false;
+  if (options_.schedule == Schedule::kAsync) return training_in_flight_ < most;
+  if (flushing_ && training_in_flight_ > 0) return false;
+  return training_in_flight_ < most || (options_.schedule == Schedule::kGpipe && offer.part > 0);
+}
+
+PassHead Stage::begin_pass(PassKind kind) {
+  const bool training = kind == PassKind::kTrain;
+  ++(training ? training_in_flight_ : evaluating_in_flight_);
+  return {.pass = next_forward_,
+          .kind = kind,
+          .step = training ? next_step_++ : next_step_,
+          .updates = updates_everywhere_};
+}
+
+void Stage::begin_offered() {
+  if (passes_.contains(next_forward_) && passes_.at(next_forward_).head) return;  // the last one waits for an update
+  if (averaging_in_flight_) return;
+  if ((averaging_asked_ || joining_) && !within_batch_) return begin_averaging();
+  if (offers_.empty() || !root_may_begin(offers_.front())) return;
+  const Offer offer = offers_.front();
+  offers_.pop_front();
+  PassHead head = begin_pass(offer.kind);
+  head.batch = offer.batch;
+  head.part = offer.part;
+  head.parts = offer.parts;
+  head.weight = offer.weight;
+  head.update = offer.kind == PassKind::kTrain && offer.update;
+  head.epoch = offer.epoch;
+  head.index = offer.index;
+  head.digest = offer.digest;
+  if (offer.kind == PassKind::kTrain) {
+    flushing_ = offer.update;
+    within_batch_ = !ends_batch(head);
+    samples_ += offer.samples;
+    if (!round_epoch_) round_epoch_ = offer.epoch;
+    if (is_due(offer)) {
+      round_epoch_ = offer.epoch;
+      if (options_.rounds.mode == AverageMode::kDrain) {
+        averaging_asked_ = true;
+      } else {
+        enter_round(head);
+      }
+    }
+    if (head.update && head.round == 0) ++updates_begun_;
+  }
+  passes_[next_forward_].head = head;
+}
+
+void Stage::done(const Work& work) {
+  working_ = false;
+  switch (work.kind) {
+    case WorkKind::kForward: {
+      Pass& pass = passes_.at(work.head.pass);
+      pass.forward_done = true;
+      pass.version = updates_;
+      ++next_forward_;
+      if (trains(pass) && ends_batch(work.head)) ++batches_forwarded_;
+      if (averages(work.head)) {
+        take_in(work);
+        averaging_ = true;
+        entered_ = work.head.round;
+        break;
+      }
+      ++(trains(pass) ? counts_.forwards : counts_.evaluated);
+      counts_.in_flight_most = std::max<std::size_t>(counts_.in_flight_most, next_forward_ - next_backward_);
+      break;
+    }
+    case WorkKind::kBackward: {
+      const std::uint64_t staleness = updates_ - passes_.at(work.head.pass).version;
+      counts_.staleness_sum += staleness;
+      counts_.staleness_most = std::max(counts_.staleness_most, staleness);
+      ++counts_.backwards;
+      if (ends_batch(work.head)) ++batches_backwarded_;
+      update_due_ = work.head.update;
+      update_gives_ = work.head.round;
+      finish(work.head.pass);
+      break;
+    }
+    case WorkKind::kAnswer: finish(work.head.pass); break;
+    case WorkKind::kUpdate:
+      update_ties_.erase(updates_);
+      ++updates_;
+      ++counts_.updates;
+      update_due_ = false;
+      take_in(work);
+      if (work.gives > 0) entered_ = work.gives;
+      update_gives_ = 0;
+      break;
+    case WorkKind::kAverage:
+      ++updates_;
+      averaging_ = false;
+      take_in(work);
+      break;
+    case WorkKind::kAdopt:
+      to_adopt_.at(work.from).pop_front();
+      adopted_[work.from] = work.number;
+      break;
+  }
+  close_calls();
+}
+
+void Stage::finish(std::uint64_t number) {
+  const auto pass = passes_.find(number);
+  if (is_root()) {
+    if (trains(pass->second)) {
+      --training_in_flight_;
+      if (pass->second.head->update) ++updates_everywhere_;
+    } else {
+      --evaluating_in_flight_;
+      if (averages(*pass->second.head)) {
+        averaging_in_flight_ = false;
+        ++updates_everywhere_;
+      }
+    }
+  }
+  passes_.erase(pass);
+  ++next_backward_;
+}
+
+// A call is over here when its last update is made, and tied weights are the same everywhere.
+void Stage::close_calls() {
+  if (!update_due_ && updates_contained() >= updates_) calls_over_ += std::exchange(overs_, 0);
+}
+
+std::uint64_t Stage::updates_contained() const {
+  std::uint64_t contained = updates_;
+  for (const int keeper : options_.tied_keepers) contained = std::min(contained, adopted(keeper));
+  return contained;
+}
+
+bool Stage::idle() const {
+  const bool adopting = std::ranges::any_of(to_adopt_, [](const auto& waiting) { return !waiting.second.empty(); });
+  return !working_ && offers_.empty() && passes_.empty() && !update_due_ && update_ties_.empty() && !adopting &&
+         !averaging_asked_ && !joining_;
+}
+
+}  // namespace ravnest::stage

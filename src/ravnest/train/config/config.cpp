@@ -1,0 +1,188 @@
+#include "ravnest/train/config/config.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "ravnest/base/file.h"
+#include "ravnest/base/printable.h"
+#include "ravnest/train/config/section.h"
+
+namespace ravnest::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Keys = std::span<const std::string_view>;
+
+constexpr std::array<std::string_view, 23> kKeys = {
+    "epochs",       "batch_size", "seed",          "loss",        "schedule",    "update_frequency",
+    "microbatches", "val_freq",   "save",          "stop_at_nan", "compression", "reduce_factor",
+    "average",      "outer",      "average_optim", "recompute",   "threads",     "device",
+    "loss_file",    "optimizer",  "lr_schedule",   "data",        "validation",
+};
+constexpr std::array<std::string_view, 3> kOuterKeys = {"name", "momentum", "rate"};
+constexpr std::array<std::string_view, 1> kOuterNames = {"nesterov"};
+constexpr std::array<std::string_view, 2> kAverageModes = {"overlap", "drain"};
+constexpr std::array<std::string_view, 10> kDataKeys = {"format", "inputs",  "targets",      "shuffle", "shape",
+                                                        "scale",  "one_hot", "inputs_dtype", "rows",    "shard"};
+constexpr std::array<std::string_view, 3> kSchedules = {"async", "sync", "gpipe"};
+constexpr Between kCount = {.least = 1};
+constexpr std::int64_t kMostThreads = 1024;
+// Far beyond any batch or data set, and far below where sums of them could overflow.
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
+
+template <class T, class U>
+void set(T& setting, const std::optional<U>& value) {
+  if (value) setting = static_cast<T>(*value);
+}
+
+LossKind read_loss(const Section& top) {
+  const std::optional<std::string> name = top.word("loss");
+  if (!name) top.lacks("loss", text("one of ", join(loss_names())));
+  const Result<LossKind> loss = parse_loss(*name);
+  if (!loss.ok()) top.fail("loss", loss.status().message());
+  return *loss;
+}
+
+codec::Codec read_compression(const Section& top) {
+  if (!top.has("compression")) return {};
+  if (top.is_flag("compression")) return codec::codec_for(*top.flag("compression"));
+  const Result<codec::Codec> codec = codec::parse_codec(*top.word("compression"));
+  if (!codec.ok()) top.fail("compression", codec.status().message());
+  return *codec;
+}
+
+std::string read_device(const Section& top) {
+  const std::string device = top.word("device").value_or("cpu");
+  const std::string_view number = std::string_view(device).substr(std::min<std::size_t>(device.size(), 5));
+  const bool numbered = device.starts_with("cuda:") && !number.empty() && number.size() < 4 &&
+                        std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+  if (device != "cpu" && device != "cuda" && !numbered)
+    top.fail("device", text("there is no device \"", printable(device.substr(0, 60)),
+                            "\"; there are \"cpu\", \"cuda\" and \"cuda:1\" and so on"));
+  return device;
+}
+
+OptimizerConfig read_optimizer(const Section& top) {
+  const std::optional<Section> section = top.section("optimizer");
+  if (!section) top.lacks("[optimizer]", "a table with the optimizer's name and its options, such as name = \"Adam\"");
+  const std::optional<std::string> name = section->word("name");
+  if (!name) section->lacks("name", "an optimizer of torch.optim, such as \"Adam\"");
+  return {*name, section->options(std::array<std::string_view, 1>{"name"}), section->lines()};
+}
+
+std::optional<LrScheduleConfig> read_lr_schedule(const Section& top) {
+  const std::optional<Section> section = top.section("lr_schedule");
+  if (!section) return std::nullopt;
+  const std::optional<std::string> name = section->word("name");
+  if (!name) section->lacks("name", "a schedule of torch.optim.lr_scheduler, such as \"StepLR\"");
+  const auto every = section->word("every", std::array<std::string_view, 2>{"epoch", "update"});
+  return LrScheduleConfig{*name, section->options(std::array<std::string_view, 2>{"name", "every"}),
+                          every == "update" ? Every::kUpdate : Every::kEpoch, section->lines()};
+}
+
+std::optional<OuterConfig> read_outer(const Section& top) {
+  const std::optional<Section> section = top.section("outer", kOuterKeys);
+  if (!section) return std::nullopt;
+  if (!section->word("name", kOuterNames)) section->lacks("name", "\"nesterov\"");
+  OuterConfig config;
+  set(config.momentum, section->number("momentum", {0, 1, true}));
+  set(config.rate, section->number("rate", {0}));
+  return config;
+}
+
+std::vector<fs::path> read_paths(const Section& section, std::string_view key, const fs::path& folder) {
+  std::vector<fs::path> paths;
+  for (const std::string& each : section.words(key).value_or(std::vector<std::string>()))
+    paths.push_back(folder / each);
+  return paths;
+}
+
+void read_rows(const Section& section, data::DataOptions& options) {
+  const auto rows = section.wholes("rows", {0, kMostSamples});
+  if (!rows) return;
+  if (rows->size() != 2 || (*rows)[0] >= (*rows)[1])
+    section.fail("rows", "has to be the first row and the one after the last, such as [0, 1000]");
+  options.first = (*rows)[0];
+  options.last = (*rows)[1];
+}
+
+DataConfig read_data(const Section& section, const fs::path& folder) {
+  DataConfig config;
+  config.lines = section.lines();
+  data::DataOptions& options = config.options;
+  const std::vector<std::string_view> formats = data::format_names();
+  if (!section.has("format")) section.lacks("format", text("one of ", join(formats)));
+  options.format = *section.word("format", formats);
+  options.inputs = read_paths(section, "inputs", folder);
+  if (options.inputs.empty()) section.lacks("inputs", "a file, or a list of files");
+  options.targets = read_paths(section, "targets", folder);
+  if (data::has_own_targets(options.format)) {
+    if (!options.targets.empty())
+      section.fail("targets", text("files of format \"", options.format, "\" have inputs and targets; leave it out"));
+  } else if (options.targets.empty()) {
+    section.lacks("targets", "a file, or a list of files");
+  }
+  set(config.shuffle, section.flag("shuffle"));
+  config.shard = section.flag("shard");
+  set(options.shape, section.wholes("shape", {1, kMostSamples}));
+  set(options.scale, section.number("scale"));
+  set(options.one_hot, section.whole("one_hot", {0, kMostSamples}));
+  set(options.inputs_dtype, section.word("inputs_dtype"));
+  read_rows(section, options);
+  return config;
+}
+
+TrainConfig read_top(const Section& top, const fs::path& folder) {
+  TrainConfig config;
+  set(config.epochs, top.whole("epochs", kCount));
+  set(config.batch_size, top.whole("batch_size", {1, kMostSamples}));
+  set(config.seed, top.whole("seed", {.least = 0}));
+  config.loss = read_loss(top);
+  set(config.schedule, top.word("schedule", kSchedules));
+  set(config.update_frequency, top.whole("update_frequency", kCount));
+  set(config.microbatches, top.whole("microbatches", {1, config.batch_size}));
+  set(config.val_freq, top.whole("val_freq", kCount));
+  set(config.save, top.flag("save"));
+  set(config.stop_at_nan, top.flag("stop_at_nan"));
+  config.compression = read_compression(top);
+  set(config.reduce_factor, top.whole("reduce_factor", kCount));
+  set(config.average, top.word("average", kAverageModes));
+  config.outer = read_outer(top);
+  set(config.average_optim, top.flag("average_optim"));
+  set(config.recompute, top.flag("recompute"));
+  set(config.threads, top.whole("threads", {0, kMostThreads}));
+  config.device = read_device(top);
+  set(config.loss_file, top.word("loss_file"));
+  config.optimizer = read_optimizer(top);
+  config.lr_schedule = read_lr_schedule(top);
+  const std::optional<Section> data = top.section("data", kDataKeys);
+  if (!data) top.lacks("[data]", "a table with the format and the files of what is trained on");
+  config.data = read_data(*data, folder);
+  if (const auto validation = top.section("validation", kDataKeys)) {
+    if (validation->has("shard"))
+      validation->fail("shard", "every cluster validates on all of these data; leave it out");
+    config.validation = read_data(*validation, folder);
+  }
+  return config;
+}
+
+}  // namespace
+
+Result<TrainConfig> decode_train_config(std::string_view toml, const fs::path& path) {
+  const Result<TomlTable> table = parse_toml(toml, path.string());
+  if (!table.ok()) return table.status();
+  try {
+    return read_top(Section(*table, path.string(), "", 1, kKeys), path.parent_path());
+  } catch (const SectionError& error) {
+    return error.status;
+  }
+}
+
+Result<TrainConfig> read_train_config(const fs::path& path) {
+  const Result<std::string> toml = read_file(path);
+  if (!toml.ok()) return toml.status();
+  return decode_train_config(*toml, path);
+}
+
+}  // namespace ravnest::train

@@ -1,0 +1,95 @@
+// train.toml: what a node without Python trains on, how, and for how long. One file serves all nodes of a run.
+//
+//   epochs = 10               loss = "mse"                [optimizer]
+//   batch_size = 64           schedule = "async"          name = "Adam"
+//   seed = 42                 device = "cpu"              lr = 1e-3
+//
+//   [data]                    [validation]                [lr_schedule]
+//   format = "npy"            format = "npy"              name = "StepLR"
+//   inputs = "x.npy"          inputs = "x_val.npy"        step_size = 30
+//   targets = "y.npy"         targets = "y_val.npy"       every = "epoch"
+//   scale = 0.0625
+//   rows = [0, 1078]
+//
+// loss, [optimizer] with its name, and [data] with its format and inputs have to be there; the defaults of the rest
+// stand below. Optimizer and schedule take the options of torch's, which are checked where they are made
+// (optim/optimizer.h), and whether rows, shape and classes fit the data is seen when those are read: `lines` are for
+// saying then where in the file the wrong number stands.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ravnest/base/status.h"
+#include "ravnest/codec/codec.h"
+#include "ravnest/data/source.h"
+#include "ravnest/optim/options.h"
+#include "ravnest/train/config/lines.h"
+#include "ravnest/train/config/loss_name.h"
+
+namespace ravnest::train {
+
+struct OptimizerConfig {
+  std::string name;
+  optim::Options options;
+  Lines lines = {};
+};
+
+enum class Every : std::uint8_t { kEpoch, kUpdate };
+
+struct LrScheduleConfig {
+  std::string name;
+  optim::Options options;
+  Every every = Every::kEpoch;
+  Lines lines = {};
+};
+
+// Nesterov's momentum over rounds.
+struct OuterConfig {
+  double momentum = 0.9;
+  double rate = 0.7;
+};
+
+struct DataConfig {
+  data::DataOptions options;
+  bool shuffle = false;
+  std::optional<bool> shard = {};  // each cluster trains on its share; of [data] only; nothing where it is not said
+  Lines lines = {};
+};
+
+struct TrainConfig {
+  std::int64_t epochs = 1;
+  std::int64_t batch_size = 64;
+  std::uint64_t seed = 0;
+  LossKind loss = LossKind::kMse;
+  std::string schedule = "async";  // or "sync" or "gpipe", as stage::parse_schedule reads it
+  std::int64_t update_frequency = 1;
+  std::int64_t microbatches = 1;  // at most the batch size
+  std::int64_t val_freq = 1;
+  bool save = false;
+  bool stop_at_nan = false;         // a loss that is not finite ends the run
+  codec::Codec compression;         // true in the file stands for "fp16", false for "none"
+  std::int64_t reduce_factor = 0;   // updates between two rounds with other clusters; 0: a round per epoch
+  std::string average = "overlap";  // or "drain", as stage::parse_average_mode reads it
+  std::optional<OuterConfig> outer;
+  bool average_optim = false;  // and what the optimizer keeps
+  bool recompute = false;
+  int threads = 0;                                 // 0: this node's share of the machine's cores
+  std::string device = "cpu";                      // or "cuda", or "cuda:1"
+  std::filesystem::path loss_file = "losses.txt";  // relative to where the node runs, as all that it writes
+  OptimizerConfig optimizer;
+  std::optional<LrScheduleConfig> lr_schedule;
+  DataConfig data;
+  std::optional<DataConfig> validation;
+};
+
+// Paths of data are relative to the file. kInvalid where it is not TOML, for keys that do not exist, values of another
+// kind or out of their range, and what is missing: one sentence with the file, the line, the key and what is allowed.
+// Otherwise the failures of base/file.h. Does not look at the data files.
+Result<TrainConfig> read_train_config(const std::filesystem::path& path);
+Result<TrainConfig> decode_train_config(std::string_view toml, const std::filesystem::path& path);
+
+}  // namespace ravnest::train

@@ -1,0 +1,37 @@
+#include "ravnest/train/config/lines.h"
+
+#include <cctype>
+#include <string_view>
+
+#include "ravnest/base/text.h"
+
+namespace ravnest::train {
+namespace {
+
+bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// Where `word` stands in `message`, not as a part of another.
+std::size_t find_word(std::string_view message, std::string_view word) {
+  for (std::size_t at = message.find(word); at != std::string_view::npos; at = message.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !is_letter(message[at - 1])) && (end == message.size() || !is_letter(message[end]))) return at;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
+Status Lines::at(const Status& failure) const {
+  if (failure.code() != Code::kInvalid || line == 0) return failure;
+  int where = line;
+  std::size_t first = std::string_view::npos;
+  for (const auto& [key, its_line] : keys) {
+    const std::size_t found = find_word(failure.message(), key);
+    if (found >= first) continue;
+    first = found;
+    where = its_line;
+  }
+  return invalid(file, ", line ", where, ": [", table, "]: ", failure.message());
+}
+
+}  // namespace ravnest::train

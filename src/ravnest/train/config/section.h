@@ -1,0 +1,76 @@
+// One table of a settings file, read key by key, so that every complaint names the file, the line and the key.
+//
+// What is wrong is thrown as SectionError; a reader catches it at its border and returns its Status (kInvalid), so that
+// none leaves this folder.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/optim/options.h"
+#include "ravnest/train/config/lines.h"
+#include "ravnest/train/config/toml.h"
+
+namespace ravnest::train {
+
+struct SectionError {
+  Status status;
+};
+
+struct Between {
+  std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+
+class Section {
+ public:
+  // `name` is the table's own, "data"; empty for the file's top. The table has to outlive it. With `keys`, any other
+  // key in it is refused at once.
+  Section(const TomlTable& table, std::string file, std::string name, int line,
+          std::span<const std::string_view> keys = {});
+
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+  // Whether it is there and true or false.
+  bool is_flag(std::string_view key) const;
+
+  // Each is the value of that key, or nothing where it is not there.
+  std::optional<bool> flag(std::string_view key) const;
+  std::optional<std::int64_t> whole(std::string_view key, Between range) const;
+  std::optional<double> number(std::string_view key, optim::Range range = {}) const;
+  std::optional<std::string> word(std::string_view key) const;  // not empty
+  std::optional<std::string> word(std::string_view key, std::span<const std::string_view> choices) const;
+  std::optional<std::vector<std::int64_t>> wholes(std::string_view key, Between range) const;
+  std::optional<std::vector<std::string>> words(std::string_view key) const;  // a single one is a list of one
+
+  // All keys but those in `without`, as options of an optimizer or a schedule.
+  optim::Options options(std::span<const std::string_view> without) const;
+
+  // Where it stands, for later.
+  Lines lines() const;
+
+  // The table of that key.
+  std::optional<Section> section(std::string_view key, std::span<const std::string_view> keys = {}) const;
+
+  // Says that `key` is missing, and what it would be.
+  [[noreturn]] void lacks(std::string_view key, std::string_view what) const;
+  // Complains of a key that is there.
+  [[noreturn]] void fail(std::string_view key, std::string_view what) const;
+
+ private:
+  const TomlValue* find(std::string_view key) const;
+  std::string full_name(std::string_view key) const;
+  [[noreturn]] void wrong(const TomlValue& value, std::string_view key, std::string_view wanted) const;
+
+  const TomlTable* table_;
+  std::string file_;
+  std::string name_;
+  int line_;
+};
+
+}  // namespace ravnest::train

@@ -1,0 +1,114 @@
+#include "ravnest/train/node/farewell.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "ravnest/base/printable.h"
+#include "ravnest/net/port_owner.h"
+#include "ravnest/transport/tcp/contact.h"
+
+namespace ravnest::train {
+namespace {
+
+namespace tcp = transport::tcp;
+using std::chrono::seconds;
+
+// For peers that are not there yet, when none is and when some are.
+constexpr Duration kAloneTime = seconds(4);
+constexpr Duration kTogetherTime = seconds(8);
+// For them when this node was interrupted.
+constexpr Duration kInterruptedTime = seconds(1);
+// For whoever has the address to say who it is.
+constexpr Duration kAskingTime = seconds(3);
+
+// Who has heard. Shared with completions, which may come late.
+struct Hearing {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::size_t open = 0;
+};
+
+// Whether this very node listens at its address: then it answers under its own name.
+bool runs_already(const tcp::Options& network) {
+  tcp::Caller caller{network.name, network.plan, network.software, std::nullopt};
+  if (network.identity) {
+    auto tls = tcp::TlsContext::create(*network.identity);
+    if (!tls.ok()) return false;
+    caller.tls = std::move(*tls);
+  }
+  const tcp::Reached reached = tcp::reach(caller, {network.name, network.listen}, Wait::of(kAskingTime));
+  // One that refuses to be asked has shown this node's certificate before.
+  return reached.trouble == tcp::Trouble::kNone || (caller.tls && reached.trouble == tcp::Trouble::kRefused);
+}
+
+}  // namespace
+
+Joined join_network(const tcp::Options& network) {
+  auto endpoint = tcp::open(network);
+  if (endpoint.ok() || endpoint.status().code() != Code::kUnavailable) return {std::move(endpoint), nullptr};
+  if (runs_already(network)) {
+    const std::string owner = port_owner(network.listen.port);
+    return {unavailable(network.name, " runs already: it answers at ", network.listen,
+                        owner.empty() ? "" : text(", as ", owner),
+                        ". Each node may run only once; end that one before you start ", "it again"),
+            nullptr};
+  }
+  tcp::Options elsewhere = network;
+  elsewhere.listen.port = 0;
+  elsewhere.log = Logger(network.name, Level::kOff);
+  auto other = tcp::open(std::move(elsewhere));
+  return {std::move(endpoint), other.ok() ? std::move(*other) : nullptr};
+}
+
+void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nodes, int stage,
+              const Farewell& farewell) {
+  const wire::Failed told{
+      .stage = static_cast<std::uint32_t>(stage), .lost = false, .reason = printable_reason(farewell.reason)};
+  const auto hearing = std::make_shared<Hearing>();
+  for (const std::string& node : nodes) {
+    if (node == endpoint.name()) continue;
+    {
+      const std::lock_guard lock(hearing->mutex);
+      ++hearing->open;
+    }
+    const auto heard = [hearing](const Status&) {
+      const std::lock_guard lock(hearing->mutex);
+      --hearing->open;
+      hearing->changed.notify_all();
+    };
+    if (Status sent = endpoint.send(node, told, transport::Priority::kUrgent, heard); !sent.ok()) heard(sent);
+  }
+  const auto all_heard = [&] { return hearing->open == 0; };
+  const auto someone_is_there = [&] {
+    for (const std::string& node : nodes) {
+      const auto peer = endpoint.statistics(node);
+      if (peer.ok() && peer->connections > 0) return true;
+    }
+    return false;
+  };
+  const TimePoint start = SystemClock().now();
+  std::unique_lock lock(hearing->mutex);
+  if (!hearing->changed.wait_until(lock, start + (farewell.interrupted ? kInterruptedTime : kAloneTime), all_heard) &&
+      !farewell.interrupted) {
+    lock.unlock();
+    const bool together = someone_is_there();
+    lock.lock();
+    if (together) hearing->changed.wait_until(lock, start + kTogetherTime, all_heard);
+  }
+  lock.unlock();
+  (void)endpoint.close(SystemClock().now());
+}
+
+void tell_why(Background* background, std::unique_ptr<transport::Endpoint> endpoint,
+              const std::vector<std::string>& nodes, int stage, const Farewell& farewell) {
+  const std::string name = endpoint->name();
+  const auto telling = [own = std::shared_ptr(std::move(endpoint)), nodes, stage, farewell] {
+    tell_why(*own, nodes, stage, farewell);
+  };
+  if (background == nullptr) return telling();
+  background->start(name, telling);
+}
+
+}  // namespace ravnest::train

@@ -1,0 +1,395 @@
+#include "ravnest/train/node/node.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "ravnest/base/file.h"
+#include "ravnest/checkpoint/stage_file.h"
+#include "ravnest/optim/clip.h"
+#include "ravnest/stage/routes.h"
+#include "ravnest/train/node/farewell.h"
+#include "ravnest/transport/tcp/endpoint.h"
+#include "ravnest/worker/tensors.h"
+
+namespace ravnest::train {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Between two polls of whoever waits.
+constexpr Duration kPollEvery = milliseconds(50);
+// Waiting is worth a word after the first, and again every second of these.
+constexpr Duration kSayAfter = seconds(1);
+constexpr Duration kSayEvery = seconds(5);
+// For a node that is started anew with the right plan.
+constexpr Duration kStrangersAfter = seconds(5);
+// For the last messages to arrive. Where the run has failed everyone has heard of it already.
+constexpr Duration kGoodbyeTime = seconds(2);
+constexpr Duration kShortGoodbyeTime = milliseconds(100);
+
+std::uint64_t samples_of(const std::vector<at::Tensor>& inputs) {
+  for (const at::Tensor& input : inputs) {
+    if (input.defined() && input.dim() > 0) return static_cast<std::uint64_t>(input.size(0));
+  }
+  return 1;
+}
+
+// Part `part` of `parts` of each input that has all the samples; others go with every part.
+std::vector<wire::EdgeTensor> edges_of(const std::vector<at::Tensor>& inputs, std::uint64_t samples, std::uint32_t part,
+                                       std::uint32_t parts) {
+  std::vector<wire::EdgeTensor> edges;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) continue;
+    const bool whole = parts == 1 || inputs[i].dim() == 0 || static_cast<std::uint64_t>(inputs[i].size(0)) != samples;
+    const at::Tensor own = whole ? inputs[i] : inputs[i].tensor_split(parts)[part];
+    edges.push_back({static_cast<std::uint32_t>(i), false, worker::to_wire(own, {}, /*host=*/true)});
+  }
+  return edges;
+}
+
+// As tensor_split cuts: the first parts have one row more where it does not come out even.
+std::uint64_t rows_of(std::uint64_t samples, std::uint32_t part, std::uint32_t parts) {
+  return samples / parts + (part < samples % parts ? 1 : 0);
+}
+
+// Clusters may run in one folder: the files of all but the first have its number in their names.
+std::filesystem::path of_cluster(const std::filesystem::path& file, int cluster) {
+  if (file.empty()) return file;
+  return file.parent_path() / text(file.stem().string(), "_cluster_", cluster, file.extension().string());
+}
+
+}  // namespace
+
+// How the compute thread's call ended, if it has.
+struct Node::Outcome {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Result<std::string>> closing;
+};
+
+void Node::equip(Equipment equipment) {
+  equipment_ = std::move(equipment);
+  if (cluster_ > 0) {
+    for (auto* file : {&equipment_.record.loss_file, &equipment_.record.accuracy_file})
+      *file = of_cluster(*file, cluster_);
+  }
+  equipment_.record.leaf = nodes_.back();
+  equipment_.record.warn = [this](const std::string& line) { warn(line); };
+  record_ = std::make_unique<RunRecord>(equipment_.record);
+  remove_unfinished(checkpoint::stage_file(options_.trained, cluster_, name()));  // of a run that was killed
+  worker::ModelWorkerOptions worker;
+  worker.seed = equipment_.seed;
+  worker.codec = equipment_.codec;
+  worker.recompute = equipment_.recompute;
+  worker.schedule = equipment_.schedule;
+  worker.criterion = equipment_.criterion;
+  worker.before_update = [this](std::uint64_t epoch) { reach(epoch); };
+  worker.on_update = equipment_.on_update;
+  if (equipment_.clip_value > 0 || equipment_.clip_norm > 0) {
+    worker.on_gradients = [value = equipment_.clip_value, norm = equipment_.clip_norm](std::vector<at::Tensor>& own) {
+      if (value > 0) optim::clip_by_value(own, value);
+      if (norm > 0) optim::scale_to_norm(own, norm, optim::gradient_norm(own));
+    };
+  }
+  cluster::DriverOptions driver;
+  driver.stage = place_;
+  driver.stage.schedule = equipment_.schedule;
+  driver.stage.window = window();
+  driver.nodes = nodes_;
+  driver.log = options_.log;
+  join_rounds(worker, driver);
+  worker_ = std::make_unique<worker::ModelWorker>(engine_, std::move(equipment_.optimizer), std::move(worker));
+  driver.on_over = [this](const std::string& task) { return account_of(task); };
+  if (is_root()) {
+    driver.on_report = [this](wire::Report report) {
+      if (Status taken = record_->on_report(std::move(report)); !taken.ok()) stop({text("failed: ", taken.message())});
+    };
+    driver.on_open = [this](const std::vector<std::string>& words) { return check_words(words); };
+    driver.on_accounts = [this](const std::vector<std::string>& accounts) { return closing_of(accounts); };
+  }
+  driver_ = std::make_unique<cluster::Driver>(std::move(driver), *endpoint_, *worker_);
+}
+
+int Node::window() const {
+  return equipment_.window > 0 ? equipment_.window : plan_.clusters[static_cast<std::size_t>(cluster_)].window;
+}
+
+// -- what all agree on
+
+Status Node::check_words(const std::vector<std::string>& written) const {
+  std::vector<Word> words;
+  for (const std::string& each : written) {
+    auto word = decode_word(each);
+    if (!word.ok()) return word.status();
+    words.push_back(std::move(*word));
+  }
+  return check_agreement(words, nodes_);
+}
+
+Result<std::string> Node::account_of(const std::string& written) {
+  const auto task = decode_task(written);
+  if (!task.ok()) return task.status();
+  reach(task->epochs);
+  run_ = task->run;
+  unsaved_.clear();
+  if (task->save) {
+    if (Status saved = save(); !saved.ok()) unsaved_ = saved.message();
+  }
+  return encode(Account{summary(), unsaved_});
+}
+
+void Node::reach(std::uint64_t epochs) {
+  if (epochs <= epochs_) return;
+  epochs_ = epochs;
+  if (equipment_.on_epochs) equipment_.on_epochs(epochs);
+}
+
+Result<std::string> Node::closing_of(const std::vector<std::string>& accounts) {
+  summaries_.clear();
+  std::vector<Account> all;
+  for (const std::string& written : accounts) {
+    auto account = decode_account(written);
+    if (!account.ok()) return account.status();
+    summaries_.push_back(account->summary);
+    all.push_back(std::move(*account));
+  }
+  return encode(Closing{record_->accuracy(), more_, sentence_of_unsaved(all, nodes_)});
+}
+
+report::NodeSummary Node::summary() const {
+  const cluster::DriverStatistics now = driver_->statistics();
+  report::NodeSummary summary;
+  summary.node = name();
+  summary.role = std::string(role());
+  summary.running_s = now.running_s - before_.running_s;
+  summary.forward_s = now.forward_s - before_.forward_s;
+  summary.backward_s = now.backward_s - before_.backward_s;
+  summary.update_s = now.update_s - before_.update_s;
+  summary.passes = now.counts.backwards - before_.counts.backwards;
+  summary.updates = now.counts.updates - before_.counts.updates;
+  const std::uint64_t stale = now.counts.staleness_sum - before_.counts.staleness_sum;
+  summary.staleness_mean = summary.passes == 0 ? 0 : static_cast<double>(stale) / static_cast<double>(summary.passes);
+  summary.staleness_most = now.counts.staleness_most;
+  summary.versions_most = worker_->versions_most();
+  for (std::size_t stage = 0; stage < nodes_.size(); ++stage) {
+    const auto peer = endpoint_->statistics(nodes_[stage]);
+    if (!peer.ok()) continue;  // this node itself
+    summary.bytes_sent += peer->bytes_sent;
+    summary.bytes_received += peer->bytes_received;
+    summary.tensor_bytes_sent += peer->message_bytes_sent;
+    if (static_cast<int>(stage) == this->stage() + 1) summary.round_trip_s = peer->round_trip_s;
+  }
+  return summary;
+}
+
+report::RunSummary Node::run_summary(double seconds, std::uint64_t samples, std::uint64_t epochs) const {
+  report::RunSummary run;
+  run.seconds = seconds;
+  run.samples = samples;
+  run.epochs = epochs;
+  if (!summaries_.empty() && epochs > 0) run.updates_per_epoch = summaries_.front().updates / epochs;
+  run.accuracy = record_->accuracy();
+  run.bad_losses = record_->bad_losses();
+  run.schedule = std::string(stage::name(equipment_.schedule));
+  run.window = window();
+  if (equipment_.codec != codec::Codec()) run.compression = codec::to_string(equipment_.codec);
+  run.nodes = summaries_;
+  return run;
+}
+
+void Node::warn(const std::string& line) const {
+  if (equipment_.record.progress != nullptr)
+    equipment_.record.progress->above(text(name(), ": ", line));
+  else
+    options_.log.warning(line);
+}
+
+Status Node::save() {
+  const ir::Model model = engine_.model();
+  const ir::StageInfo info = worker::stage_of(engine_);
+  checkpoint::SavedStage saved;
+  saved.plan = plan_.id;
+  saved.run = run_;
+  saved.node = name();
+  saved.cluster = cluster_;
+  saved.stage = stage_;
+  saved.stages = stages();
+  saved.updates = driver_ ? driver_->statistics().counts.updates : 0;
+  saved.order = info.state_dict;
+  saved.weights = model.weights;
+  saved.nodes = nodes_;
+  const std::filesystem::path file = checkpoint::stage_file(options_.trained, cluster_, name());
+  Status written = checkpoint::save_stage(file, saved);
+  if (written.ok()) options_.log.info("saved ", file.string());
+  return written;
+}
+
+// -- calls
+
+Status Node::begin(const std::string& call) {
+  if (!endpoint_) return cancelled(name(), " has left its cluster");
+  if (computing_.joinable()) return invalid("another call is under way; it has to end before ", call, "() begins");
+  Word word{call, equipment_.settings};
+  word.settings["schedule"] = std::string(stage::name(equipment_.schedule));
+  word.settings["seed"] = std::to_string(equipment_.seed);
+  word.settings["compression"] = codec::to_string(equipment_.codec);
+  before_ = driver_->statistics();
+  unsaved_.clear();
+  outcome_ = std::make_shared<Outcome>();
+  waiting_since_ = SystemClock().now();
+  said_ = waiting_since_ + kSayAfter - kSayEvery;
+  transport::Endpoint* others = averager_ ? endpoint_.get() : nullptr;
+  computing_ = std::thread(
+      [driver = driver_.get(), others, outcome = outcome_, written = encode(word), trains = call == "train"] {
+        at::init_num_threads();  // as many as this process was told, for kernels that ask OpenMP itself
+        auto closing = driver->run(written, trains);
+        // The other clusters go on without this one: they see that it leaves.
+        if (!closing.ok() && others != nullptr) (void)others->close(SystemClock().now() + kShortGoodbyeTime);
+        const std::lock_guard lock(outcome->mutex);
+        outcome->closing = std::move(closing);
+        outcome->changed.notify_all();
+      });
+  return {};
+}
+
+Status Node::until(const std::function<Status(TimePoint)>& attempt, const Poll& poll) {
+  for (;;) {
+    Status status = attempt(SystemClock().now() + kPollEvery);
+    if (status.code() != Code::kDeadline) return status;
+    say_for_whom();
+    look_for_strangers();
+    if (poll) {
+      if (Status polled = poll(); !polled.ok()) return polled;
+    }
+  }
+}
+
+void Node::say_for_whom() {
+  const TimePoint now = SystemClock().now();
+  if (now - said_ < kSayEvery) return;
+  const std::vector<std::string> missing = driver_->waiting_for();
+  if (missing.empty()) return;
+  said_ = now;
+  std::vector<std::string> described;
+  for (const std::string& node : missing) {
+    const auto peer = endpoint_->statistics(node);
+    const std::string state =
+        !peer.ok() || peer->state == transport::PeerState::kUp ? std::string() : text(" (", peer->reason, ")");
+    described.push_back(node + state);
+  }
+  const auto waited = std::chrono::duration_cast<seconds>(now - waiting_since_).count();
+  options_.log.info("waiting for ", join(described), waited > 5 ? text(", for ", waited, " s now") : "");
+}
+
+// A peer of another plan will never be one of this plan's, however long one waits.
+void Node::look_for_strangers() {
+  const TimePoint now = SystemClock().now();
+  if (now - waiting_since_ < kStrangersAfter) return;
+  for (const std::string& node : driver_->waiting_for()) {
+    const auto peer = endpoint_->statistics(node);
+    if (peer.ok() && peer->state == transport::PeerState::kWaiting &&
+        peer->trouble == transport::PeerTrouble::kOtherPlan)
+      return stop({text("failed: it cannot work with ", node, ": ", peer->reason)});
+  }
+}
+
+// Waits for the compute thread, and gives its call's end.
+Status Node::join_call(const Poll& poll) {
+  Status status = until(
+      [&](TimePoint deadline) -> Status {
+        std::unique_lock lock(outcome_->mutex);
+        const bool ended = outcome_->changed.wait_until(lock, deadline, [&] { return outcome_->closing.has_value(); });
+        return ended ? Status() : ravnest::deadline("the call is not over");
+      },
+      poll);
+  if (!status.ok()) return status;
+  computing_.join();
+  Status ended = outcome_->closing->status();
+  if (ended.ok() || unsaved_.empty()) return ended;
+  return {ended.code(), text(ended.message(), "; and ", unsaved_)};
+}
+
+Result<Closing> Node::serve(const Poll& poll) {
+  if (Status joined = join_call(poll); !joined.ok()) return joined;
+  auto closing = decode_closing(outcome_->closing->value());
+  all_know_ = closing.ok() && !closing->unsaved.empty();
+  if (all_know_) return unavailable(closing->unsaved);
+  return closing;
+}
+
+Status Node::feed(const Batch& batch, const Poll& poll) {
+  const bool trains = batch.kind == wire::PassKind::kTrain;
+  const std::uint64_t samples = samples_of(batch.inputs);
+  const auto parts = static_cast<std::uint32_t>(
+      trains ? std::clamp<std::uint64_t>(equipment_.microbatches, 1, std::max<std::uint64_t>(samples, 1)) : 1);
+  const bool update = trains && (trained_ + 1) % equipment_.update_frequency == 0;
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const std::uint64_t rows = rows_of(samples, part, parts);
+    const stage::Offer offer{.kind = batch.kind,
+                             .batch = batches_,
+                             .part = part,
+                             .parts = parts,
+                             .weight = parts == 1 ? 1 : static_cast<double>(rows) / static_cast<double>(samples),
+                             .update = update && part + 1 == parts,
+                             .epoch = batch.epoch,
+                             .index = batch.index,
+                             .digest = batch.digest,
+                             .samples = rows};
+    std::vector<wire::EdgeTensor> edges = edges_of(batch.inputs, samples, part, parts);
+    record_->expect(offer, rows);
+    Status offered = until([&](TimePoint deadline) { return driver_->offer(offer, edges, deadline); }, poll);
+    if (!offered.ok()) return offered;
+  }
+  ++batches_;
+  if (trains) ++trained_;
+  return {};
+}
+
+Status Node::drain(const Poll& poll) {
+  return until([&](TimePoint deadline) { return driver_->drain(deadline); }, poll);
+}
+
+Result<Closing> Node::finish(Task task, bool more, const Poll& poll) {
+  if (Status drained = drain(poll); !drained.ok()) return drained;
+  more_ = more;
+  driver_->finish(encode(task), more);
+  return serve(poll);
+}
+
+void Node::stop(Farewell farewell) {
+  {
+    const std::lock_guard lock(stop_mutex_);
+    if (!stop_) stop_ = farewell;
+  }
+  if (driver_) driver_->stop(std::move(farewell.reason));
+}
+
+void Node::close() {
+  const bool in_call = computing_.joinable();
+  if (in_call) {
+    stop({"ended in the middle of a call"});
+    computing_.join();
+  }
+  const bool failed = outcome_ && outcome_->closing && !outcome_->closing->ok();
+  const std::optional<Farewell> why = [&] {
+    const std::lock_guard lock(stop_mutex_);
+    return stop_;
+  }();
+  const bool untold = why && !in_call && !failed && !all_know_;
+  if (endpoint_ && !untold) (void)endpoint_->close(SystemClock().now() + (failed ? kShortGoodbyeTime : kGoodbyeTime));
+  driver_.reset();
+  worker_.reset();
+  averager_.reset();
+  if (endpoint_ && untold) tell_why(options_.background.get(), std::move(endpoint_), nodes_, stage_, *why);
+  endpoint_.reset();
+}
+
+Node::~Node() { close(); }
+
+}  // namespace ravnest::train

@@ -1,0 +1,208 @@
+// One node of a plan, running: its stage of the model, its weights, its place in the cluster.
+//
+//   auto node = Node::open({.name = "node_1"});
+//   node->equip({.optimizer = ..., .criterion = ...});
+//   node->begin("train");
+//   node->serve(poll);                                                   // all but the root: until its call is closed
+//   node->feed(batch, poll); ... node->finish({.save = true}, false, poll);   // the root
+//
+// A call computes on a thread of the node's own. What waits does so in short steps and asks `poll` in between: where
+// that fails, so does the wait, and the caller decides whether the run is to be stopped. Functions are for one thread,
+// but for `stop`.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "ravnest/average/averager.h"
+#include "ravnest/base/log.h"
+#include "ravnest/base/status.h"
+#include "ravnest/cluster/driver.h"
+#include "ravnest/codec/codec.h"
+#include "ravnest/graph/run/engine.h"
+#include "ravnest/net/background.h"
+#include "ravnest/optim/optimizer.h"
+#include "ravnest/plan/plan.h"
+#include "ravnest/report/progress.h"
+#include "ravnest/report/summary.h"
+#include "ravnest/train/node/agreement.h"
+#include "ravnest/train/node/farewell.h"
+#include "ravnest/train/node/run_record.h"
+#include "ravnest/transport/endpoint.h"
+#include "ravnest/worker/model_worker.h"
+
+namespace ravnest::train {
+
+struct NodeOptions {
+  std::string name;  // "node_3"
+  std::filesystem::path node_data = "node_data";
+  std::filesystem::path trained = "trained";  // where stages are saved
+  std::filesystem::path own_stage;            // an archive that takes the planned stage's place; empty: the planned one
+  std::string software = "0";                 // the release, for messages
+  c10::Device device = c10::kCPU;
+  bool insecure = false;  // without TLS, which only a cluster on one machine's loopback may do
+  // Where others are told of a failure outside of a call; none: before it is returned, which may take seconds.
+  std::shared_ptr<Background> background = {};
+  Logger log;
+};
+
+// All that a node trains with. The schedule, the seed and the codec have to be the same on all nodes.
+struct Equipment {
+  std::unique_ptr<optim::Optimizer> optimizer;  // none: for a stage with nothing to train, or a node that does not
+  worker::Criterion criterion;                  // of the leaf
+  stage::Schedule schedule = stage::Schedule::kAsync;
+  int window = 0;  // passes in flight; 0: the plan's
+  std::uint64_t seed = 0;
+  codec::Codec codec;
+  bool recompute = false;
+  std::uint64_t update_frequency = 1;
+  std::uint32_t microbatches = 1;
+  // With other clusters:
+  std::uint64_t reduce_factor = 0;  // updates between two rounds; 0: a round per epoch
+  stage::AverageMode average = stage::AverageMode::kOverlap;
+  average::OuterOptions outer;
+  bool average_optimizer = false;  // and what the optimizer keeps
+  double clip_value = 0;           // 0: not; the most that an element of a gradient may be
+  double clip_norm = 0;            // 0: not; the most that the norm of all this stage's gradients may be
+  // Called by the compute thread when another epoch is over, with how many are: before the first update of the next
+  // one, and at the end of a call.
+  std::function<void(std::uint64_t epochs)> on_epochs;
+  std::function<void(std::uint64_t updates)> on_update;  // the same after each update
+  RunRecordOptions record;
+  std::map<std::string, std::string> settings;  // what else has to be the same everywhere, by name
+};
+
+struct Batch {
+  wire::PassKind kind = wire::PassKind::kTrain;
+  std::vector<at::Tensor> inputs;  // the model's, flat; undefined for those that are no tensors
+  std::uint64_t epoch = 0;         // or the number of the sweep
+  std::uint64_t index = 0;         // in it
+  std::uint64_t digest = 0;        // labels.h
+};
+
+using Poll = std::function<Status()>;
+
+class Node {
+ public:
+  // Reads the plan, joins the network and reads the stage. Where that fails and the plan tells who the others are, they
+  // are told, since they would wait for this node in vain; but not where the node runs already: then all is well.
+  static Result<std::unique_ptr<Node>> open(NodeOptions options);
+  // Tells the others that this node, which has not joined, will not take part.
+  static Status withdraw(const NodeOptions& options, const Farewell& farewell);
+  ~Node();
+
+  const std::string& name() const { return options_.name; }
+  const plan::Plan& plan() const { return plan_; }
+  int cluster() const { return cluster_; }
+  int stage() const { return stage_; }
+  int stages() const { return static_cast<int>(nodes_.size()); }
+  bool is_root() const { return stage_ == 0; }
+  bool is_leaf() const { return stage_ + 1 == stages(); }
+  std::string_view role() const { return plan::role(stage_, stages()); }
+  const std::string& name_of(int stage) const { return nodes_[static_cast<std::size_t>(stage)]; }
+  const graph::Engine& engine() const { return engine_; }
+
+  // Once, before the first call.
+  void equip(Equipment equipment);
+
+  // -- calls: each begins with `begin` and ends with `serve` or `finish`, or with a failure
+
+  Status begin(const std::string& call);
+  // Others than the root.
+  Result<Closing> serve(const Poll& poll);
+  // Root: a batch, cut into passes. Waits for room.
+  Status feed(const Batch& batch, const Poll& poll);
+  // Root: all batches of the sweep were fed.
+  Status end_sweep(Sweep sweep) { return record_->expect_end(sweep); }
+  // Root: until all that was fed is computed everywhere.
+  Status drain(const Poll& poll);
+  // Root: takes part in a round with the other clusters now, and waits until it holds.
+  Status average(const Poll& poll);
+  // Root: until the other clusters have trained what they train in this call too, and the weights of all are averaged:
+  // what is validated after it is what is saved.
+  Status finish_rounds(const Poll& poll);
+  // Root: the call is over when all that was fed is computed and everyone has done `task`. `more`: the others go on to
+  // the next call by themselves, since the user's goes on. Once training is over every node saves its own stage,
+  // whatever becomes of the others; where one cannot, this and `serve` fail on all nodes when the rest have saved.
+  Result<Closing> finish(Task task, bool more, const Poll& poll);
+  // Ends the run on all nodes. Safe from any thread. Where no call is under way, the others hear it from `close`.
+  void stop(Farewell farewell);
+  // Leaves the network in good order. What is called afterwards fails.
+  void close();
+
+  // A line for whoever watches the run, above the progress where that is shown.
+  void warn(const std::string& line) const;
+
+  // Saves this stage's weights as they are; while no call is under way.
+  Status save();
+
+  const RunRecord& record() const { return *record_; }
+  RunRecord& record() { return *record_; }
+  // Of the rounds with other clusters so far; none where there are no others.
+  std::optional<average::AveragerStatistics> rounds() const;
+  // How this node was in the last call, or is in this one; bytes are those of all calls.
+  report::NodeSummary summary() const;
+  // Root, after `finish`: what the call came to, of a training that took so long.
+  report::RunSummary run_summary(double seconds, std::uint64_t samples, std::uint64_t epochs) const;
+
+ private:
+  Node(NodeOptions options, plan::Plan plan, graph::Engine engine);
+  int window() const;
+  void join_rounds(worker::ModelWorkerOptions& worker, cluster::DriverOptions& driver);
+  Status until(const std::function<Status(TimePoint)>& attempt, const Poll& poll);
+  void say_for_whom();
+  void look_for_strangers();
+  Status join_call(const Poll& poll);
+  Result<std::string> account_of(const std::string& task);
+  Result<std::string> closing_of(const std::vector<std::string>& accounts);
+  void reach(std::uint64_t epochs);
+  Status check_words(const std::vector<std::string>& words) const;
+
+  const NodeOptions options_;
+  const plan::Plan plan_;
+  int cluster_ = 0;
+  int stage_ = 0;
+  std::vector<std::string> nodes_;  // of the cluster, by stage
+  graph::Engine engine_;
+  stage::StageOptions place_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+
+  Equipment equipment_;
+  std::unique_ptr<RunRecord> record_;
+  std::unique_ptr<average::Averager> averager_;  // where there are other clusters
+  std::unique_ptr<worker::ModelWorker> worker_;
+  std::unique_ptr<cluster::Driver> driver_;
+
+  std::thread computing_;
+  struct Outcome;
+  std::shared_ptr<Outcome> outcome_;
+  std::mutex stop_mutex_;
+  std::optional<Farewell> stop_;  // why the run is to end
+  bool more_ = false;
+  std::vector<report::NodeSummary> summaries_;
+  cluster::DriverStatistics before_;  // this call
+
+  bool all_know_ = false;  // of a failure that the root has told of at the end of a call
+  std::string unsaved_;    // why this stage could not be saved in this call; of the compute thread, until it has ended
+
+  std::string run_ = "untrained";  // as the root calls it
+  std::uint64_t epochs_ = 0;       // that are over
+
+  std::uint64_t batches_ = 0;  // fed, of all kinds
+  std::uint64_t trained_ = 0;  // fed for training
+  TimePoint waiting_since_;
+  TimePoint said_;
+};
+
+}  // namespace ravnest::train

@@ -1,0 +1,101 @@
+// What the root makes of the leaf's reports: a loss per update, an accuracy per sweep, outputs of predictions.
+//
+// One thread says which passes there will be, in their order; another brings the reports, in the same order. Safe for
+// both at once.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/report/progress.h"
+#include "ravnest/report/record_file.h"
+#include "ravnest/report/summary.h"
+#include "ravnest/stage/stage.h"
+#include "ravnest/wire/message.h"
+
+namespace ravnest::train {
+
+struct RunRecordOptions {
+  std::filesystem::path loss_file = "losses.txt";
+  std::filesystem::path accuracy_file = "val_accuracies.txt";
+  report::Progress* progress = nullptr;                    // told of losses and accuracies; outlives the record
+  std::string leaf = {};                                   // who computes the loss, for messages
+  std::function<void(const std::string& line)> warn = {};  // told when the loss begins not to be finite
+};
+
+// What a sweep of validation passes is for.
+enum class Sweep : std::uint8_t {
+  kValidation,  // its accuracy is a line of the file
+  kEvaluation,  // it is only asked for
+};
+
+class RunRecord {
+ public:
+  explicit RunRecord(RunRecordOptions options) : options_(std::move(options)) {}
+
+  // -- the thread that feeds
+
+  // A training of so many epochs, from `first` on, begins and ends: for the progress. 0 batches: unknown.
+  void begin_training(std::uint64_t first, std::uint64_t epochs, std::uint64_t batches_per_epoch);
+  void end_training();
+  // `samples` of the pass, for those who want to know how fast it goes.
+  void expect(const stage::Offer& offer, std::uint64_t samples);
+  // All passes of a sweep are expected. Fails as on_report, where all of them are reported already.
+  Status expect_end(Sweep sweep);
+  // From now on a loss that is not finite is a failure of on_report.
+  void stop_at_nan(bool stop);
+
+  // -- the thread that gets reports
+
+  // kInternal where the pass was not expected, kInvalid as stop_at_nan says; otherwise what goes wrong with a file.
+  Status on_report(wire::Report report);
+
+  // -- anyone
+
+  // Of the last sweep, in percent; none before the first one, or where nothing could be counted in it.
+  std::optional<double> accuracy() const;
+  std::uint64_t samples_trained() const;
+  // Since the training began. Steps are counted as the lines of the loss file, from 1.
+  report::BadLosses bad_losses() const;
+  // Those of predictions since they were last taken, by pass.
+  std::vector<std::vector<wire::Tensor>> take_outputs();
+
+ private:
+  struct Expected {
+    stage::Offer offer;
+    std::uint64_t samples = 0;
+  };
+
+  Status take_in(const Expected& expected, wire::Report& report);
+  Status judge_loss(const Expected& expected, double loss);
+  Status end_sweep(Sweep sweep);
+  Status end_sweeps();
+
+  const RunRecordOptions options_;
+  mutable std::mutex mutex_;
+  std::deque<std::variant<Expected, Sweep>> expected_;
+  std::optional<report::RecordFile> losses_;
+  std::optional<report::RecordFile> accuracies_;
+  double window_loss_ = 0;  // since the last update
+  std::uint64_t first_epoch_ = 0;
+  std::uint64_t updates_ = 0;
+  bool stop_at_nan_ = false;
+  report::BadLosses bad_losses_;
+  bool finite_ = true;                            // the last loss
+  std::optional<std::uint64_t> warned_in_epoch_;  // the last that there was a line in
+  std::uint64_t samples_trained_ = 0;
+  std::uint64_t correct_ = 0;  // of the sweep
+  std::uint64_t counted_ = 0;
+  std::optional<double> accuracy_;
+  std::vector<std::vector<wire::Tensor>> outputs_;
+};
+
+}  // namespace ravnest::train

@@ -1,0 +1,43 @@
+// Endpoints over real sockets for tests, with identities made for them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "ravnest/identity/identity.h"
+#include "ravnest/net/socket.h"
+#include "ravnest/transport/tcp/endpoint.h"
+
+namespace ravnest::transport::tcp {
+
+// A port that is free now, and not one that the system gives to others by itself.
+inline std::uint16_t free_port() {
+  std::random_device random;
+  for (int i = 0; i < 100; ++i) {
+    const auto port = static_cast<std::uint16_t>(10'000 + random() % 20'000);
+    if (Listener::open("127.0.0.1", port).ok()) return port;
+  }
+  ADD_FAILURE() << "no free port was found";
+  return 0;
+}
+
+// The identity of a node of the test's plan; `authority` makes others of the same plan.
+inline identity::StoredIdentity identity_of(const identity::Authority& authority, const std::string& name) {
+  auto identity = authority.issue(name);
+  EXPECT_TRUE(identity.ok()) << identity.status();
+  return {std::move(identity).value(), authority.certificate()};
+}
+
+inline identity::Authority new_authority(const std::string& plan = "test") {
+  auto authority = identity::Authority::create(plan);
+  EXPECT_TRUE(authority.ok()) << authority.status();
+  return std::move(authority).value();
+}
+
+// Quiet, so that a test's output is its own.
+inline Logger no_log() { return Logger("test", Level::kOff); }
+
+}  // namespace ravnest::transport::tcp

@@ -1,0 +1,385 @@
+#include "ravnest/worker/model_worker.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "ravnest/graph/operators/operators.h"
+#include "ravnest/stage/routes.h"
+#include "ravnest/worker/tensors.h"
+
+namespace ravnest::worker {
+namespace {
+
+using at::Tensor;
+using c10::IValue;
+using graph::Mode;
+using wire::PassHead;
+using wire::PassKind;
+
+// The engine's tensors that a training pass writes to.
+std::vector<std::size_t> buffers_written(const graph::Engine& engine) {
+  std::set<std::size_t> written;
+  const ir::Graph& graph = engine.graph(Mode::kTrain);
+  for (const ir::Node& node : graph.nodes) {
+    if (graph::is_size_operator(node.target)) continue;
+    const auto effects = graph::effects_of(node);
+    TORCH_CHECK(effects.ok(), effects.status().message());
+    for (const ir::Input& input : graph.inputs) {
+      if (input.kind != ir::InputKind::kBuffer ||
+          std::ranges::find(effects->writes, input.value) == effects->writes.end())
+        continue;
+      written.insert(
+          static_cast<std::size_t>(std::ranges::find(engine.names(), input.target) - engine.names().begin()));
+    }
+  }
+  return {written.begin(), written.end()};
+}
+
+// The gradient as an optimizer takes it: memory of its own, laid out as the parameter.
+Tensor own_gradient(Tensor gradient, const Tensor& parameter) {
+  const bool alone = gradient.use_count() == 1 && gradient.storage().use_count() == 1;
+  if (alone && gradient.strides() == parameter.strides()) return gradient;
+  return at::empty_like(parameter).copy_(gradient);
+}
+
+// An error of torch's in its own words, without the frames of its stack.
+template <class Compute>
+Result<std::vector<Outgoing>> plainly(const Compute& compute) {
+  try {
+    return compute();
+  } catch (const c10::Error& error) {
+    return internal(error.what_without_backtrace());
+  }
+}
+
+wire::Report report_of(const PassHead& head, const Verdict& verdict) {
+  return {.pass = head.pass,
+          .loss = verdict.loss.defined() ? verdict.loss.item<double>() : 0,
+          .samples = verdict.samples,
+          .correct = verdict.correct,
+          .outputs = {}};
+}
+
+// A loss that nothing is trained by. What to look for depends on whether the model's outputs have a gradient.
+Status no_gradient(const std::vector<IValue>& outputs) {
+  const bool reaches_outputs = std::ranges::any_of(
+      outputs, [](const IValue& output) { return output.isTensor() && output.toTensor().requires_grad(); });
+  if (reaches_outputs) {
+    return invalid(
+        "the criterion's loss has no gradient, though the model's outputs have one, so nothing would be trained: look "
+        "for .detach(), .item(), .data, .argmax(), torch.no_grad() and torch.tensor(...) in the criterion");
+  }
+  return invalid(
+      "neither the model's outputs nor the loss have a gradient, so nothing would be trained: all parameters are "
+      "frozen (requires_grad=False), or the model's forward ends with .detach(), under torch.no_grad() or in whole "
+      "numbers");
+}
+
+std::vector<Tensor> tensors_of(const std::vector<IValue>& values) {
+  std::vector<Tensor> tensors;
+  for (const IValue& value : values) tensors.push_back(value.isTensor() ? value.toTensor() : Tensor());
+  return tensors;
+}
+
+}  // namespace
+
+ir::StageInfo stage_of(const graph::Engine& engine) {
+  return engine.stage() ? *engine.stage() : stage::stage_of(engine.model());
+}
+
+ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Optimizer> optimizer,
+                         ModelWorkerOptions options)
+    : engine_(engine),
+      stage_(stage_of(engine)),
+      place_(stage::stage_options(stage_)),
+      options_(std::move(options)),
+      optimizer_(std::move(optimizer)),
+      store_(engine.tensors()),
+      tied_(stage_, engine.names(), store_),
+      gradients_(store_.parameters().size()) {
+  if (options_.recompute || options_.averaging != nullptr) written_buffers_ = buffers_written(engine);
+  if (options_.averaging != nullptr)
+    strands_.emplace(options_.strands, engine.names(), engine.tensors(), written_buffers_, store_);
+  if (strands_) options_.averaging->begin_with(strands_->values(store_, nullptr));
+}
+
+// Without an optimizer the weights would never move. Said at the first pass, when all nodes are there to hear it.
+Status ModelWorker::can_train() const {
+  const std::size_t count = store_.parameters().size();
+  if (optimizer_ || count == 0) return {};
+  return invalid("the stage has ", count, count == 1 ? " parameter" : " parameters",
+                 " to train and no optimizer: give Node optimizer= on every node; to keep a stage as it is, freeze its "
+                 "parameters (requires_grad_(False)) before clusterize");
+}
+
+bool ModelWorker::is_leaf() const { return stage_.index + 1 == stage_.count; }
+
+const stage::Neighbours& ModelWorker::neighbours(PassKind kind) const {
+  return kind == PassKind::kTrain ? place_.train : place_.evaluate;
+}
+
+const ir::Routing& ModelWorker::routing(PassKind kind) const {
+  return kind == PassKind::kTrain ? stage_.train : stage_.eval;
+}
+
+wire::Tensor ModelWorker::packed(const Tensor& tensor) const {
+  return to_wire(tensor, options_.codec, options_.host_memory);
+}
+
+Result<std::vector<Outgoing>> ModelWorker::forward(const PassHead& head, std::vector<wire::Forward> parts) {
+  return plainly([&] { return run_forward(head, std::move(parts)); });
+}
+
+Result<std::vector<Outgoing>> ModelWorker::backward(const PassHead& head, std::vector<wire::Backward> answers,
+                                                    std::vector<wire::TiedTensors> tied) {
+  return plainly([&] { return run_backward(head, std::move(answers), std::move(tied)); });
+}
+
+Result<std::vector<Outgoing>> ModelWorker::update(const Update& update, std::vector<wire::TiedTensors> tied) {
+  return plainly([&] { return run_update(update, std::move(tied)); });
+}
+
+// -- forward
+
+Result<std::vector<Outgoing>> ModelWorker::run_forward(const PassHead& head, std::vector<wire::Forward> parts) {
+  const bool trains = head.kind == PassKind::kTrain;
+  if (trains) {
+    if (Status able = can_train(); !able.ok()) return able;
+  }
+  Pass pass;
+  pass.inputs.resize(routing(head.kind).inputs.size());
+  pass.wanted.resize(pass.inputs.size());
+  for (const wire::Forward& part : parts) {
+    if (Status status = place(part, routing(head.kind), pass); !status.ok()) return status;
+  }
+  for (std::size_t i = 0; i < pass.inputs.size(); ++i) {
+    const ir::Source& source = routing(head.kind).inputs[i];
+    if (pass.inputs[i].isNone() && source.stage >= 0) {
+      return invalid("output ", source.index, " of stage ", source.stage, " is missing in pass ", head.pass);
+    }
+  }
+  pass.version = store_.newest();
+  const bool again = trains && options_.recompute && !is_leaf();
+  if (again) {
+    for (const std::size_t i : written_buffers_) pass.buffers.push_back(engine_.tensors()[i].clone());
+  }
+  std::vector<IValue> outputs;
+  {
+    const at::AutoGradMode with_gradients(trains && !again);
+    outputs = trains ? run_training(head, pass, pass.version->tensors)
+                     : engine_.run(Mode::kEval, pass.version->tensors, pass.inputs);
+  }
+  std::vector<Outgoing> outgoing;
+  if (is_leaf()) {
+    auto verdict = judge(head, outputs);
+    if (!verdict.ok()) return verdict.status();
+    pass.verdict = std::move(*verdict);
+    if (trains) {
+      const Tensor& loss = pass.verdict.loss;
+      pass.outputs = {head.weight == 1 ? loss : loss * head.weight};
+    } else {
+      wire::Report report = report_of(head, pass.verdict);
+      for (const Tensor& output : tensors_of(outputs)) {
+        if (head.kind == PassKind::kPredict && output.defined())
+          report.outputs.push_back(to_wire(output, {}, options_.host_memory));
+      }
+      outgoing.push_back({0, std::move(report)});
+    }
+  } else {
+    auto sent = send_on(head, outputs, parts);
+    if (!sent.ok()) return sent.status();
+    outgoing = std::move(*sent);
+    if (!again) pass.outputs = tensors_of(outputs);
+  }
+  if (trains) passes_.emplace(head.pass, std::move(pass));
+  return outgoing;
+}
+
+Status ModelWorker::place(const wire::Forward& part, const ir::Routing& routing, Pass& pass) const {
+  const auto put = [&](const wire::EdgeTensor& edge, const ir::Source& source) -> Status {
+    const auto found = std::ranges::find(routing.inputs, source);
+    if (found == routing.inputs.end()) {
+      if (source.stage < 0 && stage_.index == 0) return {};  // for later stages
+      return source.stage < 0
+                 ? invalid("input ", source.index, " of the model came, which is not read here")
+                 : invalid("stage ", source.stage, " sent its output ", source.index, ", which is not read here");
+    }
+    auto tensor = from_wire(edge.tensor, engine_.device());
+    if (!tensor.ok()) return tensor.status();
+    const auto i = static_cast<std::size_t>(found - routing.inputs.begin());
+    pass.wanted[i] = edge.wants_gradient;
+    pass.inputs[i] = edge.wants_gradient ? tensor->detach().set_requires_grad(true) : *tensor;
+    return {};
+  };
+  for (const wire::EdgeTensor& edge : part.tensors) {
+    Status status = put(edge, {static_cast<std::int32_t>(part.stage), static_cast<std::int32_t>(edge.index)});
+    if (!status.ok()) return status;
+  }
+  for (const wire::EdgeTensor& edge : part.model_inputs) {
+    if (Status status = put(edge, {-1, static_cast<std::int32_t>(edge.index)}); !status.ok()) return status;
+  }
+  return {};
+}
+
+std::vector<IValue> ModelWorker::run_training(const PassHead& head, const Pass& pass,
+                                              std::span<const Tensor> tensors) const {
+  graph::RunOptions options;
+  options.random = graph::RandomKey{options_.seed, head.step};
+  return engine_.run(Mode::kTrain, tensors, pass.inputs, options);
+}
+
+Result<Verdict> ModelWorker::judge(const PassHead& head, const std::vector<IValue>& outputs) const {
+  if (head.kind == PassKind::kPredict) return Verdict();
+  if (!options_.criterion) return invalid("the last stage has no criterion to compute its loss with");
+  const bool trains = head.kind == PassKind::kTrain;
+  const at::AutoGradMode with_gradients(trains);
+  Verdict verdict = options_.criterion(head, outputs);
+  if (trains && (!verdict.loss.defined() || verdict.loss.numel() != 1)) {
+    return invalid("the criterion must give a loss of one element, not ",
+                   verdict.loss.defined() ? text("of the sizes ", verdict.loss.sizes()) : "none");
+  }
+  if (trains && !verdict.loss.requires_grad()) return no_gradient(outputs);
+  return verdict;
+}
+
+Result<std::vector<Outgoing>> ModelWorker::send_on(const PassHead& head, const std::vector<IValue>& outputs,
+                                                   const std::vector<wire::Forward>& parts) const {
+  const ir::Routing& routes = routing(head.kind);
+  std::map<int, wire::Forward> forwards;
+  for (const int consumer : neighbours(head.kind).consumers) {
+    forwards[consumer] = {
+        .head = head, .stage = static_cast<std::uint32_t>(stage_.index), .tensors = {}, .model_inputs = {}};
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (routes.consumers[i].empty()) continue;
+    if (!outputs[i].isTensor()) return unsupported("output ", i, " of the stage is not a tensor and cannot be sent");
+    const Tensor& output = outputs[i].toTensor();
+    // Run again before its backward, it has a gradient then if anything that it depends on takes one.
+    const bool wants_gradient =
+        output.requires_grad() || (options_.recompute && at::isFloatingType(output.scalar_type()));
+    const wire::EdgeTensor edge{static_cast<std::uint32_t>(i), head.kind == PassKind::kTrain && wants_gradient,
+                                packed(output)};
+    for (const int consumer : routes.consumers[i]) forwards.at(consumer).tensors.push_back(edge);
+  }
+  for (const wire::Forward& part : parts) {
+    for (const wire::EdgeTensor& input : part.model_inputs) {
+      if (stage_.index != 0 || input.index >= routes.model_inputs.size()) continue;
+      for (const int consumer : routes.model_inputs[input.index]) forwards.at(consumer).model_inputs.push_back(input);
+    }
+  }
+  std::vector<Outgoing> outgoing;
+  for (auto& [consumer, forward] : forwards) outgoing.push_back({consumer, std::move(forward)});
+  return outgoing;
+}
+
+// -- backward
+
+Result<std::vector<Outgoing>> ModelWorker::run_backward(const PassHead& head, std::vector<wire::Backward> answers,
+                                                        std::vector<wire::TiedTensors> tied) {
+  Pass pass = std::move(passes_.extract(head.pass).mapped());
+  if (options_.recompute && !is_leaf()) recompute(head, pass);
+  auto incoming = sum_answers(pass, answers);
+  if (!incoming.ok()) return incoming.status();
+  torch::autograd::variable_list roots;
+  torch::autograd::variable_list root_gradients;
+  for (std::size_t i = 0; i < pass.outputs.size(); ++i) {
+    const bool reached = is_leaf() || (*incoming)[i].defined();
+    if (!reached || !pass.outputs[i].requires_grad()) continue;
+    roots.push_back(std::move(pass.outputs[i]));
+    root_gradients.push_back(is_leaf() ? Tensor() : std::move((*incoming)[i]));
+  }
+  pass.outputs.clear();
+  if (ties_pass_by_pass(options_.schedule)) {
+    // As roots of their own, so that autograd adds the gradient of each use here to what the later stages sent, one by
+    // one, as it would in one process.
+    auto later = tied_.sum(std::move(tied), pass.version->parameters.size(), engine_.device());
+    if (!later.ok()) return later.status();
+    for (std::size_t i = 0; i < later->size(); ++i) {
+      if (!(*later)[i].defined()) continue;
+      roots.push_back(pass.version->parameters[i]);
+      root_gradients.push_back(std::move((*later)[i]));
+    }
+  }
+  torch::autograd::variable_list sources;
+  for (std::size_t i = 0; i < pass.inputs.size(); ++i) {
+    if (pass.wanted[i]) sources.push_back(pass.inputs[i].toTensor());
+  }
+  const std::size_t inputs = sources.size();
+  sources.insert(sources.end(), pass.version->parameters.begin(), pass.version->parameters.end());
+  torch::autograd::variable_list gradients(sources.size());
+  if (!roots.empty() && !sources.empty()) {
+    gradients = torch::autograd::grad(roots, sources, root_gradients, /*retain_graph=*/false, /*create_graph=*/false,
+                                      /*allow_unused=*/true);
+  }
+  std::vector<Outgoing> outgoing = answer(head, pass, std::span(gradients).first(inputs));
+  const std::span<Tensor> own = std::span(gradients).subspan(inputs);
+  if (ties_pass_by_pass(options_.schedule)) send_tied(own, head.pass, outgoing);
+  add_gradients(own);
+  epoch_ = head.epoch;
+  if (is_leaf()) outgoing.push_back({0, report_of(head, pass.verdict)});
+  return outgoing;
+}
+
+void ModelWorker::recompute(const PassHead& head, Pass& pass) const {
+  std::vector<Tensor> tensors = pass.version->tensors;
+  for (std::size_t i = 0; i < written_buffers_.size(); ++i) tensors[written_buffers_[i]] = pass.buffers[i];
+  const at::AutoGradMode with_gradients(true);
+  pass.outputs = tensors_of(run_training(head, pass, tensors));
+}
+
+Result<std::vector<Tensor>> ModelWorker::sum_answers(const Pass& pass, std::vector<wire::Backward>& answers) const {
+  std::vector<Tensor> sums(pass.outputs.size());
+  // The last stage first: as one process would add them up.
+  std::ranges::sort(answers, std::greater(), &wire::Backward::stage);
+  for (const wire::Backward& part : answers) {
+    for (const wire::EdgeTensor& edge : part.tensors) {
+      if (edge.index >= sums.size()) return invalid("stage ", part.stage, " sent a gradient of output ", edge.index);
+      auto gradient = from_wire(edge.tensor, engine_.device());
+      if (!gradient.ok()) return gradient.status();
+      Tensor& sum = sums[edge.index];
+      sum = sum.defined() ? sum + *gradient : std::move(*gradient);
+    }
+  }
+  return sums;
+}
+
+// A Backward for each producer, with the gradients of what it sent.
+std::vector<Outgoing> ModelWorker::answer(const PassHead& head, const Pass& pass, std::span<Tensor> gradients) const {
+  std::map<int, wire::Backward> answers;
+  for (const int producer : neighbours(head.kind).producers) {
+    answers[producer] = {.pass = head.pass, .stage = static_cast<std::uint32_t>(stage_.index), .tensors = {}};
+  }
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < pass.inputs.size(); ++i) {
+    if (!pass.wanted[i]) continue;
+    Tensor gradient = std::move(gradients[next++]);
+    const ir::Source& source = routing(head.kind).inputs[i];
+    if (!gradient.defined() || source.stage < 0) continue;
+    answers.at(source.stage).tensors.push_back({static_cast<std::uint32_t>(source.index), false, packed(gradient)});
+  }
+  std::vector<Outgoing> outgoing;
+  for (auto& [producer, backward] : answers) outgoing.push_back({producer, std::move(backward)});
+  return outgoing;
+}
+
+void ModelWorker::add_gradients(std::span<Tensor> gradients) {
+  const at::NoGradGuard without_gradients;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    Tensor& sum = gradients_[i];
+    if (sum.defined())
+      sum.add_(gradients[i]);
+    else
+      sum = own_gradient(std::move(gradients[i]), store_.parameters()[i]);
+  }
+}
+
+}  // namespace ravnest::worker

@@ -1,0 +1,90 @@
+// How a worker's weights change: by its optimizer, by other stages that use them, by other clusters.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "ravnest/worker/model_worker.h"
+
+namespace ravnest::worker {
+
+using at::Tensor;
+
+Result<std::vector<Outgoing>> ModelWorker::run_update(const Update& update, std::vector<wire::TiedTensors> tied) {
+  std::vector<Outgoing> outgoing;
+  if (update.steps) {
+    if (Status stepped = step(update.number, std::move(tied), outgoing); !stepped.ok()) return stepped;
+  }
+  if (update.takes > 0) {
+    if (Status taken = take_in(); !taken.ok()) return taken;
+  }
+  if (update.gives > 0) {
+    if (Status given = give(update.gives, 0); !given.ok()) return given;
+  }
+  auto values = tied_.values(update.number + 1, store_.newest(), options_.host_memory);
+  std::ranges::move(values, std::back_inserter(outgoing));
+  return outgoing;
+}
+
+Status ModelWorker::step(std::uint64_t number, std::vector<wire::TiedTensors> tied, std::vector<Outgoing>& outgoing) {
+  if (!ties_pass_by_pass(options_.schedule)) {
+    auto later = tied_.sum(std::move(tied), gradients_.size(), engine_.device());
+    if (!later.ok()) return later.status();
+    for (std::size_t i = 0; i < later->size(); ++i) {
+      Tensor& sum = (*later)[i];
+      if (sum.defined()) gradients_[i] = gradients_[i].defined() ? sum + gradients_[i] : std::move(sum);
+    }
+    send_tied(gradients_, number, outgoing);
+  }
+  if (options_.before_update) options_.before_update(epoch_);
+  if (options_.on_gradients) options_.on_gradients(gradients_);
+  if (optimizer_ && !gradients_.empty()) {
+    store_.prepare();
+    optimizer_->step(store_.parameters(), gradients_);
+    store_.publish();
+    note_versions();
+  }
+  stepped_ = true;
+  for (Tensor& gradient : gradients_) gradient.reset();
+  ++updates_;
+  if (options_.on_update) options_.on_update(updates_);
+  return {};
+}
+
+// -- averaging with other clusters
+
+Status ModelWorker::give(std::uint64_t gives, std::uint64_t takes) {
+  if (takes > 0) {
+    if (Status taken = take_in(); !taken.ok()) return taken;
+  }
+  options_.averaging->give(gives, strands_->values(store_, averaged_optimizer()));
+  stepped_ = false;
+  return {};
+}
+
+Status ModelWorker::take_in() {
+  store_.prepare();
+  Status taken = strands_->take_in(options_.averaging->take(), !stepped_, store_, averaged_optimizer());
+  store_.publish();
+  note_versions();
+  return taken;
+}
+
+// The gradients of weights that are kept elsewhere go there.
+void ModelWorker::send_tied(std::span<Tensor> gradients, std::uint64_t number, std::vector<Outgoing>& outgoing) const {
+  auto messages = tied_.take_out(gradients, number, [this](const Tensor& gradient) { return packed(gradient); });
+  std::ranges::move(messages, std::back_inserter(outgoing));
+}
+
+void ModelWorker::note_versions() { versions_most_ = std::max(versions_most_.load(), store_.alive()); }
+
+Status ModelWorker::adopt(wire::TiedTensors values) {
+  store_.prepare();
+  Status adopted = tied_.adopt(values, store_.parameters());
+  store_.publish();
+  note_versions();
+  return adopted;
+}
+
+}  // namespace ravnest::worker

@@ -1,0 +1,108 @@
+#include "ravnest/worker/strand_tensors.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ravnest/worker/kept_values.h"
+
+namespace ravnest::worker {
+namespace {
+
+using at::Tensor;
+
+std::vector<float> values_of(std::span<const Tensor> tensors, Staging& staging) {
+  std::size_t count = 0;
+  for (const Tensor& tensor : tensors) count += static_cast<std::size_t>(tensor.numel());
+  std::vector<float> values(count);
+  std::size_t at = 0;
+  for (const Tensor& tensor : tensors) {
+    const auto own = static_cast<std::size_t>(tensor.numel());
+    staging.fetch(tensor, std::span(values).subspan(at, own));
+    at += own;
+  }
+  staging.finish();
+  return values;
+}
+
+// Takes as many values as the tensor has from `at` on.
+void take(const std::vector<float>& given, const std::vector<float>& mean, std::size_t& at, bool unchanged,
+          const Tensor& into, Staging& staging) {
+  const auto count = static_cast<std::size_t>(into.numel());
+  TORCH_CHECK(at + count <= given.size() && at + count <= mean.size(), "a round gave ", mean.size(),
+              " values of a strand that has more");
+  const auto tensor = [&](const std::vector<float>& values) {
+    return at::from_blob(const_cast<float*>(values.data() + at), into.sizes(), at::kFloat);
+  };
+  if (unchanged)
+    into.copy_(staging.send(tensor(mean), into.device()));
+  else
+    into.add_(staging.send(at::sub(tensor(mean), tensor(given)), into.device()));
+  at += count;
+}
+
+}  // namespace
+
+StrandTensors::StrandTensors(const std::vector<std::vector<std::string>>& strands, std::span<const std::string> names,
+                             std::span<const Tensor> tensors, std::span<const std::size_t> written,
+                             const optim::ParameterStore& store) {
+  std::set<int> known;  // a weight of two names is one
+  for (const std::vector<std::string>& strand : strands) {
+    Strand& own = strands_.emplace_back();
+    for (const std::string& name : strand) {
+      const auto found = std::ranges::find(names, name);
+      TORCH_CHECK(found != names.end(), "the stage has no ", name, " to average");
+      const auto i = static_cast<std::size_t>(found - names.begin());
+      if (!at::isFloatingType(tensors[i].scalar_type())) continue;
+      const int parameter = store.parameter_of(i);
+      if (parameter >= 0 && known.insert(parameter).second)
+        own.parameters.push_back(static_cast<std::size_t>(parameter));
+      else if (parameter < 0 && std::ranges::find(written, i) != written.end())
+        own.statistics.push_back(tensors[i]);
+    }
+  }
+}
+
+average::StageValues StrandTensors::values(const optim::ParameterStore& store, const optim::Optimizer* optimizer) {
+  const at::NoGradGuard without_gradients;
+  average::StageValues values;
+  for (const Strand& strand : strands_) {
+    average::StrandValues& own = values.emplace_back();
+    std::vector<Tensor> parameters;
+    for (const std::size_t parameter : strand.parameters) parameters.push_back(store.parameters()[parameter]);
+    own.parameters = values_of(parameters, staging_);
+    own.statistics = values_of(strand.statistics, staging_);
+    if (optimizer != nullptr) own.kept = kept_values(*optimizer, store.parameters(), strand.parameters, staging_);
+  }
+  return values;
+}
+
+Status StrandTensors::take_in(const average::RoundResult& result, bool unchanged, const optim::ParameterStore& store,
+                              optim::Optimizer* optimizer) {
+  const at::NoGradGuard without_gradients;
+  TORCH_CHECK(result.mean.size() == strands_.size() && result.given.size() == strands_.size(), "a round gave ",
+              result.mean.size(), " strands of ", strands_.size());
+  for (std::size_t i = 0; i < strands_.size(); ++i) {
+    const average::StrandValues& given = result.given[i];
+    const average::StrandValues& mean = result.mean[i];
+    std::size_t at = 0;
+    for (const std::size_t parameter : strands_[i].parameters)
+      take(given.parameters, mean.parameters, at, unchanged, store.parameters()[parameter], staging_);
+    at = 0;
+    // Passes in flight have these among what autograd keeps, and do not use them: nobody is to mind the change.
+    for (const Tensor& statistic : strands_[i].statistics)
+      take(given.statistics, mean.statistics, at, unchanged, statistic.variable_data(), staging_);
+  }
+  staging_.finish();
+  if (optimizer == nullptr) return {};
+  optim::OptimizerState state = optimizer->state();
+  const std::vector<optim::KeptName> kept = optimizer->kept();
+  for (std::size_t i = 0; i < strands_.size(); ++i) {
+    take_kept(state, kept, result.given[i].kept, result.mean[i].kept, unchanged, store.parameters(),
+              strands_[i].parameters);
+  }
+  return optimizer->load(store.parameters(), state);
+}
+
+}  // namespace ravnest::worker

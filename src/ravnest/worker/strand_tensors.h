@@ -1,0 +1,48 @@
+// The tensors of a stage that take part in averaging between clusters: those that are trained, and the statistics that
+// training keeps.
+//
+// A stage gives them strand by strand (plan/strands.h), as floats, and gets means back. Where it has trained on
+// meanwhile, what the round made of them is added as a difference. Weights that another stage keeps are not among them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ravnest/average/averaging.h"
+#include "ravnest/base/status.h"
+#include "ravnest/optim/optimizer.h"
+#include "ravnest/optim/store.h"
+#include "ravnest/worker/staging.h"
+
+namespace ravnest::worker {
+
+class StrandTensors {
+ public:
+  // For each strand of the stage the names of its tensors, in the strand's order; `names` and `tensors` are the
+  // engine's. Of those that training neither updates nor writes nothing is averaged, nor of those that are no
+  // floating-point numbers.
+  StrandTensors(const std::vector<std::vector<std::string>>& strands, std::span<const std::string> names,
+                std::span<const at::Tensor> tensors, std::span<const std::size_t> written,
+                const optim::ParameterStore& store);
+
+  // With what `optimizer` keeps, unless that is null.
+  average::StageValues values(const optim::ParameterStore& store, const optim::Optimizer* optimizer);
+  // Into the live parameters, between prepare and publish. `unchanged`: nothing was trained since they were given, so
+  // that they become what all others have, to the bit.
+  Status take_in(const average::RoundResult& result, bool unchanged, const optim::ParameterStore& store,
+                 optim::Optimizer* optimizer);
+
+ private:
+  struct Strand {
+    std::vector<std::size_t> parameters;  // of the store
+    std::vector<at::Tensor> statistics;
+  };
+  std::vector<Strand> strands_;
+  Staging staging_;
+};
+
+}  // namespace ravnest::worker
