@@ -91,17 +91,15 @@ def serve(side: str, workload: Workload, batch: int, device: str, dtype: torch.d
     """One side: say `ready`, then for each line with a count do that many steps and answer with seconds per step."""
     if side == "eager":
         model = make_model(workload, dtype).to(device).train()
-        parameters = list(model.parameters())
     else:
         import ravnest
 
         model = ravnest.load(archive).to(device)
-        parameters = list({id(p): p for p in model.parameters().values()}.values())
     args, kwargs = example(workload, batch, dtype)
     args, kwargs = tuple(leaf.to(device) for leaf in args), {name: leaf.to(device) for name, leaf in kwargs.items()}
     targets = workload.targets(batch)
     targets = targets if targets is None else targets.to(device)
-    optimizer = torch.optim.SGD(parameters, lr=0.001)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
     finish = torch.cuda.synchronize if device == "cuda" else lambda: None
 
     def step():

@@ -13,6 +13,8 @@ import time
 import pytest
 from support.ports import free_ports
 
+pytestmark = pytest.mark.slow
+
 DEADLINE_S = 60
 COMMAND = shutil.which("ravnest", path=os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]))
 IP = "10.0.0.2:8080"

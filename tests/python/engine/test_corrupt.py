@@ -18,6 +18,8 @@ from support.soaked import soaked
 
 import ravnest
 
+pytestmark = pytest.mark.slow
+
 HEADROOM = 600 << 20  # bytes that the process may take beyond what importing ravnest and one good load took
 
 READER = """

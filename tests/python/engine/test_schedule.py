@@ -236,7 +236,7 @@ def test_a_saved_plateau_goes_on():
         ("CosineAnnealingLR", {"T_max": 5, "eta": 1}, "has no option eta; it has T_max and eta_min"),
         ("OneCycleLR", {"max_lr": 0.1}, "needs total_steps, or epochs and steps_per_epoch"),
         ("OneCycleLR", {"max_lr": [1, 2, 3], "total_steps": 5}, "max_lr has 3 numbers for 2 groups"),
-        ("OneCycleLR", {"max_lr": 0.1, "total_steps": 5, "anneal_strategy": "x"}, "is cos or linear, not x"),
+        ("OneCycleLR", {"max_lr": 0.1, "total_steps": 5, "anneal_strategy": "x"}, "must be cos or linear, not x"),
         ("LinearLR", {"start_factor": 0.0}, "start_factor has to be above 0"),
         ("ReduceLROnPlateau", {"mode": "up"}, "mode must be min or max, not up"),
     ],

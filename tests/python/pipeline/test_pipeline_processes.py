@@ -12,6 +12,8 @@ from torch.nn.functional import mse_loss
 
 from ravnest import LocalCluster
 
+pytestmark = pytest.mark.slow
+
 STEPS = 20
 
 

@@ -20,6 +20,8 @@ pytest.importorskip("transformers", reason="scripts/bootstrap --tests installs i
 
 from support.transformers_models import EQUAL, GROUPED
 
+pytestmark = pytest.mark.slow
+
 STEPS, SAMPLES = 10, 4
 
 

@@ -14,6 +14,8 @@ from support.scripts.memory_node import BATCH, WIDTH, make_model
 
 import ravnest
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = SCRIPTS / "memory_node.py"
 RAM_GB = 0.52
 

@@ -12,6 +12,8 @@ from support.soaked import soaked
 
 import ravnest
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = SCRIPTS / "cluster_script.py"
 
 

@@ -13,6 +13,8 @@ from support.nodes import outcomes, plan_net, start, wait_for, wait_for_line
 from support.places import SCRIPTS, TESTS
 from support.soaked import soaked
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["node_0", "node_1", "node_2"]
 BROKEN = """
 import torch

@@ -50,6 +50,7 @@ def test_an_example_is_planned_trained_on_three_nodes_and_fused_into_the_models_
     assert "plain PyTorch, with the fused weights" in run(EXAMPLES / name / "fuse.py", tmp_path, "--small")
 
 
+@pytest.mark.slow
 def test_the_demo_of_digits_ends_with_the_fused_model_in_plain_pytorch_and_a_picture(tmp_path):
     lines = run(EXAMPLES / "digits/demo.py", tmp_path, "--epochs", "2").splitlines()
     said = re.fullmatch(r"plain PyTorch, with the fused weights: (\d+\.\d\d)% of the validation set correct", lines[-2])

@@ -15,6 +15,8 @@ from support.small_net import make_net
 
 import ravnest
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = SCRIPTS / "node_script.py"
 COMMAND = Path(sys.executable).parent / "ravnest"
 

@@ -10,6 +10,8 @@ from support.places import SCRIPTS
 from support.small_net import make_net
 from support.soaked import soaked
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = SCRIPTS / "node_script.py"
 
 
