@@ -5,6 +5,7 @@
 #include "ravnest/base/table.h"
 #include "ravnest/base/units.h"
 #include "ravnest/plan/averaging.h"
+#include "ravnest/plan/show/words.h"
 
 namespace ravnest::plan {
 namespace {
@@ -12,8 +13,6 @@ namespace {
 std::string passes(int number) { return text(number, number == 1 ? " pass" : " passes"); }
 
 std::string updates(int number) { return number == 1 ? "update" : text(number, " updates"); }
-
-std::string count(std::size_t number, std::string_view one) { return text(number, " ", one, number == 1 ? "" : "s"); }
 
 double ram_bytes(const Plan& plan, int node) { return plan.pool.nodes[node].ram_gb * 1e9; }
 

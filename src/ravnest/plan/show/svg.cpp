@@ -6,6 +6,7 @@
 #include "ravnest/base/units.h"
 #include "ravnest/plan/show/drawing.h"
 #include "ravnest/plan/show/ring_bands.h"
+#include "ravnest/plan/show/words.h"
 
 namespace ravnest::plan {
 namespace {
@@ -28,8 +29,6 @@ constexpr double kLegendColumn = 330;
 constexpr double kLine = 18;
 
 constexpr std::string_view kRed = "#dc2626";
-
-std::string count(std::size_t number, std::string_view one) { return text(number, " ", one, number == 1 ? "" : "s"); }
 
 std::string fill(int ring, double opacity) {
   return text("fill=\"", palette(ring), "\" fill-opacity=\"", opacity, "\"");
