@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .. import _core
 from ..engine.signature import Call
-from .criterion import Judge
+from .criterion import Criterion
 from .labels import Labels
 from .sharding import share_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def configure(
     core: _core.Node,
     node: "Node",
-    judge: Callable | None,
+    criterion: Callable | None,
     optimizer: object,
     steps: tuple[Callable | None, Callable | None],
 ) -> None:
@@ -26,12 +26,12 @@ def configure(
     Args:
         core: The node as the core has it.
         node: The same, with what the user has set.
-        judge: What makes a loss of outputs; None where the stage is not the last.
+        criterion: What makes a loss of outputs; None where the stage is not the last.
         optimizer: The name and options of one of the core's own, or functions of one from outside.
         steps: What steps the scheduler after an epoch and after an update, if anything does.
     """
     core.equip(
-        judge,
+        criterion,
         optimizer,
         node.schedule,
         node.window,
@@ -58,10 +58,10 @@ def configure(
     )
 
 
-def judge_of(node: "Node", core: _core.Node, calls: Mapping[bool, Call]) -> Judge:
+def criterion_of(node: "Node", core: _core.Node, calls: Mapping[bool, Call]) -> Criterion:
     """What makes a loss of the model's outputs, on the leaf."""
     labels, test_labels = (
         Labels(source, node.seed, node.batch_size or core.batch, node.name, core.name_of(0))
         for source in (share_of(node.labels, node.share), node.test_labels)
     )
-    return Judge(calls, node.criterion, labels, test_labels)
+    return Criterion(calls, node.criterion, labels, test_labels)

@@ -17,7 +17,7 @@ _PACKAGE = os.path.dirname(__file__)
 _NOT_THE_USERS = tuple(os.path.join(os.path.dirname(file), "") for file in (_PACKAGE, torch.__file__, os.__file__))
 
 
-class Judge:
+class Criterion:
     """What the leaf makes of a pass's outputs: a loss of those that train, a count of those that validate."""
 
     def __init__(self, calls, criterion, labels: Labels, test_labels: Labels):

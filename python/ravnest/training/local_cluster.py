@@ -57,7 +57,7 @@ class LocalCluster:
         tls: bool = False,
     ) -> None:
         parts: list[Graph] = [stages] if isinstance(stages, Graph) else list(stages)
-        self._judge = _Judge(parts[-1], criterion)
+        self._criterion = _Criterion(parts[-1], criterion)
         self._microbatches = microbatches
         self._batches = itertools.count()
         if callable(optimizer):
@@ -66,7 +66,7 @@ class LocalCluster:
             optimizers = [(optimizer, dict(optimizer_params or {})) for _ in parts]
         self._core = _Cluster(
             [part._core for part in parts],
-            self._judge,
+            self._criterion,
             optimizers,
             schedule,
             window,
@@ -164,14 +164,14 @@ class LocalCluster:
         parts = min(self._microbatches, samples) if kind == "train" else 1
         cut = [[tensor] if parts == 1 else tensor.tensor_split(parts) for tensor in inputs]
         if targets is not None:
-            self._judge.targets[batch] = [targets] if parts == 1 else split(targets, parts)
+            self._criterion.targets[batch] = [targets] if parts == 1 else split(targets, parts)
         for part, tensors in enumerate(zip(*cut, strict=True)):
             last = part == parts - 1
             weight = tensors[0].shape[0] / samples
             self._core.offer(kind, batch, part, parts, weight, update and last, list(tensors), timeout_s)
 
 
-class _Judge:
+class _Criterion:
     """What the last stage asks about a pass's outputs. Apart from the cluster, which would otherwise keep itself."""
 
     def __init__(self, last: Graph, criterion: Callable):

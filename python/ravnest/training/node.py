@@ -15,7 +15,7 @@ from ..errors import Error
 from ..keywords import refuse_unknown
 from ..seed import current_seed
 from ..settings import check_training_numbers, compression_name, outer_settings, whole_number
-from .configure import configure, judge_of
+from .configure import configure, criterion_of
 from .criterion import Faults, farewell_of
 from .custom_stage import captured_stage
 from .endings import end_in_words
@@ -393,7 +393,7 @@ class Node(NamedTensors):
         if not self._configured:
             self._scheduler.make(lambda: self.optimizer)
             after_epoch, after_update = (self._faults.of(step) for step in self._scheduler.for_core())
-            judge = self._faults.of(judge_of(self, core, self._calls)) if self.is_leaf else None
-            configure(core, self, judge, self._faults.of(self._optimizer.for_core()), (after_epoch, after_update))
+            criterion = self._faults.of(criterion_of(self, core, self._calls)) if self.is_leaf else None
+            configure(core, self, criterion, self._faults.of(self._optimizer.for_core()), (after_epoch, after_update))
             self._configured = True
         core.stop_at_nan(self.stop_at_nan)

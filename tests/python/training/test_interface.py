@@ -87,3 +87,13 @@ def test_the_stub_of_the_core_is_what_the_tool_makes_of_it(tmp_path):
 def test_type_checkers_find_the_types():
     assert (Path(ravnest.__file__).parent / "py.typed").exists()
     assert (Path(ravnest.__file__).parent / "_core.pyi").exists()
+
+
+def test_rooms_of_the_package_use_those_above_them_only():
+    """As docs/architecture.md says."""
+    package = Path(ravnest.__file__).parent
+    rooms = ["engine", "capture", "training"]
+    for place, room in enumerate(rooms):
+        for file in (package / room).glob("*.py"):
+            for line in re.findall(r"^\s*from \.\.(\w*)", file.read_text(), re.MULTILINE):
+                assert line not in rooms[place + 1 :], f"{room}/{file.name} uses {line}"
