@@ -1,6 +1,6 @@
 # The targets of this project are declared through these functions, so that all share one set of flags.
 #
-#   ravnest_library(NAME x SOURCES ... [DEPENDS ...] [APART ...] [TORCH])   library x, alias ravnest::<x without ravnest_>
+#   ravnest_library(NAME x SOURCES ... [DEPENDS ...] [APART ...] [TORCH] [TESTING])   library x, alias ravnest::<x without ravnest_>
 #   ravnest_program(NAME x SOURCES ... [DEPENDS ...] [TORCH])               executable that is not a test
 #   ravnest_test(NAME x SOURCES ... [DEPENDS ...] [NEEDS ...] [TORCH] [OPTIMISED] [THREADS])
 #                                                                           test binary; ctest knows each of its tests
@@ -9,7 +9,8 @@
 # DEPENDS of a library are public. TORCH adds LibTorch and the shared precompiled header; such a target is left out
 # where RAVNEST_TORCH is off. A library's files are compiled several at a time, which shares the cost of headers: so
 # what they keep to themselves (`namespace {}`) has to differ in name within a library. APART lists files for which that
-# is not wanted. NEEDS names the programs that a test starts.
+# is not wanted. NEEDS names the programs that a test starts. A library of src/ is part of the installed package unless
+# it is for TESTING.
 #
 # RAVNEST_TESTS says which tests are built:
 #   all         every one
@@ -21,29 +22,30 @@
 set(RAVNEST_TEST_TIMEOUT_S 120 CACHE STRING "Seconds after which one test is ended and counts as failed")
 
 add_library(ravnest_flags INTERFACE)
-target_include_directories(ravnest_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(ravnest_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+                                                   $<INSTALL_INTERFACE:include>)
 target_compile_features(ravnest_flags INTERFACE cxx_std_20)
-target_compile_options(ravnest_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
-                                               -Woverloaded-virtual -Wimplicit-fallthrough)
+# For this project's own files; whoever uses the installed package has flags of their own.
+set(own_flags -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough)
 target_link_libraries(ravnest_flags INTERFACE Threads::Threads)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns of overlapping copies inside std::string where there are none (GCC bug 105651).
-  target_compile_options(ravnest_flags INTERFACE -Wno-restrict)
+  list(APPEND own_flags -Wno-restrict)
   # Nor are these uninitialised: std::optional and small vectors, inlined (GCC bug 80635).
-  target_compile_options(ravnest_flags INTERFACE -Wno-maybe-uninitialized)
+  list(APPEND own_flags -Wno-maybe-uninitialized)
   if(RAVNEST_LAUNCHER_IS_CCACHE)
     # Lets ccache see through precompiled headers.
-    target_compile_options(ravnest_flags INTERFACE -fpch-preprocess)
+    list(APPEND own_flags -fpch-preprocess)
   endif()
 endif()
 if(RAVNEST_SANITIZE)
-  target_compile_options(ravnest_flags INTERFACE -fsanitize=${RAVNEST_SANITIZE} -fno-omit-frame-pointer
-                                                 -fno-sanitize-recover=all)
+  list(APPEND own_flags -fsanitize=${RAVNEST_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(ravnest_flags INTERFACE -fsanitize=${RAVNEST_SANITIZE})
 endif()
 if(RAVNEST_FUZZ)
-  target_compile_options(ravnest_flags INTERFACE -fsanitize=fuzzer-no-link)
+  list(APPEND own_flags -fsanitize=fuzzer-no-link)
 endif()
+target_compile_options(ravnest_flags INTERFACE "$<BUILD_INTERFACE:${own_flags}>")
 
 # A target that compiles one header in advance, for others to take over. A file that uses it must be compiled with the
 # very same flags: hence position-independent code and hidden symbols everywhere, and no definitions of single targets.
@@ -78,7 +80,7 @@ function(ravnest_use_precompiled target header)
 endfunction()
 
 function(ravnest_library)
-  cmake_parse_arguments(arg "TORCH" "NAME" "SOURCES;DEPENDS;APART" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;TESTING" "NAME" "SOURCES;DEPENDS;APART" ${ARGN})
   if(arg_TORCH AND NOT RAVNEST_TORCH)
     return()
   endif()
@@ -88,6 +90,10 @@ function(ravnest_library)
   target_link_libraries(${arg_NAME} PUBLIC ravnest_flags ${arg_DEPENDS})
   if(RAVNEST_UNITY)
     set_target_properties(${arg_NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  endif()
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/src/" AND NOT arg_TESTING)
+    set_target_properties(${arg_NAME} PROPERTIES EXPORT_NAME ${short_name})
+    set_property(GLOBAL APPEND PROPERTY RAVNEST_ROOMS ${arg_NAME})
   endif()
   if(arg_APART)
     set_source_files_properties(${arg_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

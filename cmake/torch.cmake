@@ -41,5 +41,5 @@ find_package(Torch REQUIRED PATHS ${RAVNEST_TORCH_FOLDER} NO_DEFAULT_PATH)
 message(STATUS "LibTorch ${Torch_VERSION} of ${RAVNEST_PYTHON}")
 
 add_library(ravnest_torch INTERFACE)
-target_link_libraries(ravnest_torch INTERFACE ${TORCH_LIBRARIES})
-target_include_directories(ravnest_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+target_link_libraries(ravnest_torch INTERFACE "$<BUILD_INTERFACE:${TORCH_LIBRARIES}>" $<INSTALL_INTERFACE:torch>)
+target_include_directories(ravnest_torch SYSTEM INTERFACE "$<BUILD_INTERFACE:${TORCH_INCLUDE_DIRS}>")
