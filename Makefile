@@ -48,7 +48,7 @@ soak: tools  ## the fuzzers for ten minutes each, protocols, transport and pipel
 	FUZZ_SECONDS=600 scripts/fuzz
 	build/release/cli/ravnest simulate --protocol pipeline --seeds 100000
 	build/release/tests/soak/transport_simulation --seeds 100000
-	build/release/tests/soak/council_simulation --seeds 1000000
+	build/release/tests/soak/agreement_simulation --seeds 1000000
 	build/release/tests/soak/transport_faults 1000
 	build/release/tests/soak/transport_mixed_load 600
 	$(PYTHON) tests/soak/pipeline_kills.py 50

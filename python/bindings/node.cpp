@@ -82,51 +82,52 @@ std::function<void(std::uint64_t)> counter_of(const std::optional<py::function>&
 }
 
 // An optimizer is a step function, or a name with the options of each group.
-void equip(PyNode& own, const std::optional<py::function>& criterion, const py::object& optimizer,
-           const std::string& schedule, int window, std::uint64_t seed, const std::string& codec, bool recompute,
-           std::uint64_t update_frequency, std::uint32_t microbatches, std::uint64_t reduce_factor,
-           const std::string& average, const std::optional<std::pair<double, double>>& nesterov, bool average_optim,
-           double clip_value, double clip_norm, const std::optional<py::function>& on_epochs,
-           const std::optional<py::function>& on_update, const std::string& loss_file, const std::string& accuracy_file,
-           bool shows_progress, const std::map<std::string, std::string>& settings) {
-  train::Equipment equipment;
-  if (criterion) equipment.criterion = criterion_of(*criterion);
+void configure(PyNode& own, const std::optional<py::function>& criterion, const py::object& optimizer,
+               const std::string& schedule, int window, std::uint64_t seed, const std::string& codec, bool recompute,
+               std::uint64_t update_frequency, std::uint32_t microbatches, std::uint64_t reduce_factor,
+               const std::string& average, const std::optional<std::pair<double, double>>& nesterov, bool average_optim,
+               double clip_value, double clip_norm, const std::optional<py::function>& on_epochs,
+               const std::optional<py::function>& on_update, const std::string& loss_file,
+               const std::string& accuracy_file, bool shows_progress,
+               const std::map<std::string, std::string>& settings) {
+  train::TrainingOptions training_options;
+  if (criterion) training_options.criterion = criterion_of(*criterion);
   if (py::isinstance<py::function>(optimizer)) {
-    equipment.optimizer = optimizer_of(optimizer.cast<py::function>());
+    training_options.optimizer = optimizer_of(optimizer.cast<py::function>());
   } else if (!optimizer.is_none()) {
     const auto [name, groups] = optimizer.cast<std::pair<std::string, std::vector<py::dict>>>();
-    equipment.optimizer = std::make_unique<train::SteeredOptimizer>(
+    training_options.optimizer = std::make_unique<train::SteeredOptimizer>(
         accepted(optim::make_optimizer(name, {}, groups_of(groups))), own.steering);
   }
-  own.optimizer = equipment.optimizer.get();
-  equipment.schedule = accepted(stage::parse_schedule(schedule));
-  equipment.window = window;
-  equipment.seed = seed;
-  equipment.codec = accepted(codec::parse_codec(codec));
-  equipment.recompute = recompute;
-  equipment.update_frequency = update_frequency;
-  equipment.microbatches = microbatches;
-  equipment.reduce_factor = reduce_factor;
-  equipment.average = accepted(stage::parse_average_mode(average));
-  if (nesterov) equipment.outer = {true, nesterov->first, nesterov->second};
-  equipment.average_optimizer = average_optim;
-  if (average_optim && own.optimizer != nullptr && own.optimizer->kept().empty())
+  own.optimizer = training_options.optimizer.get();
+  training_options.schedule = accepted(stage::parse_schedule(schedule));
+  training_options.window = window;
+  training_options.seed = seed;
+  training_options.codec = accepted(codec::parse_codec(codec));
+  training_options.recompute = recompute;
+  training_options.update_frequency = update_frequency;
+  training_options.microbatches = microbatches;
+  training_options.reduce_factor = reduce_factor;
+  training_options.average = accepted(stage::parse_average_mode(average));
+  if (nesterov) training_options.outer = {true, nesterov->first, nesterov->second};
+  training_options.average_optimizer = average_optim;
+  if (average_optim && own.optimizer != nullptr && own.optimizer->state_names().empty())
     throw py::value_error(
         "average_optim=True needs an optimizer of torch.optim: ravnest does not know the state of others");
-  equipment.clip_value = clip_value;
-  equipment.clip_norm = clip_norm;
-  equipment.on_epochs = counter_of(on_epochs);
-  equipment.on_update = counter_of(on_update);
-  equipment.settings = settings;
-  equipment.record.loss_file = loss_file;
-  equipment.record.accuracy_file = accuracy_file;
+  training_options.clip_value = clip_value;
+  training_options.clip_norm = clip_norm;
+  training_options.on_epochs = counter_of(on_epochs);
+  training_options.on_update = counter_of(on_update);
+  training_options.settings = settings;
+  training_options.record.loss_file = loss_file;
+  training_options.record.accuracy_file = accuracy_file;
   if (shows_progress) {
     report::ProgressOptions options;
     if (::isatty(STDERR_FILENO) == 1) options.columns = report::terminal_columns(STDERR_FILENO);
     own.progress = std::make_unique<report::Progress>(std::cerr, std::move(options));
-    equipment.record.progress = own.progress.get();
+    training_options.record.progress = own.progress.get();
   }
-  own.node->equip(std::move(equipment));
+  own.node->configure(std::move(training_options));
 }
 
 wire::PassKind kind_of(const std::string& name) {
@@ -222,7 +223,7 @@ void bind_node(py::module_& module) {
   module.def("label_digest", [](const std::vector<at::Tensor>& labels) { return train::label_digest(labels); });
   py::class_<PyNode>(module, "Node")
       .def(py::init(&open_node))
-      .def("equip", &equip)
+      .def("configure", &configure)
       .def_property_readonly("name", [](const PyNode& own) { return own.node->name(); })
       .def_property_readonly("role", [](const PyNode& own) { return std::string(own.node->role()); })
       .def_property_readonly("cluster", [](const PyNode& own) { return own.node->cluster(); })

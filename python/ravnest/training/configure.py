@@ -30,7 +30,7 @@ def configure(
         optimizer: The name and options of one of the core's own, or functions of one from outside.
         steps: What steps the scheduler after an epoch and after an update, if anything does.
     """
-    core.equip(
+    core.configure(
         criterion,
         optimizer,
         node.schedule,

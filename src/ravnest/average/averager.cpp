@@ -18,16 +18,17 @@ constexpr Duration kLongestWait = std::chrono::milliseconds(500);
 constexpr std::uint64_t kKeptBytes = 64 << 20;
 
 // A stage computes with what its root says of them.
-Status check_seats(const std::vector<wire::Seat>& seats, int self, std::size_t clusters) {
+Status check_participants(const std::vector<wire::Participant>& participants, int self, std::size_t clusters) {
   double weights = 0;
-  bool seated = false;
-  for (const wire::Seat& seat : seats) {
-    if (seat.cluster >= clusters || !(seat.weight >= 0)) return invalid("seat ", seat.cluster, " of ", seat.weight);
-    weights += seat.weight;
-    seated |= seat.cluster == static_cast<std::uint32_t>(self);
+  bool participates = false;
+  for (const wire::Participant& participant : participants) {
+    if (participant.cluster >= clusters || !(participant.weight >= 0))
+      return invalid("participant ", participant.cluster, " of ", participant.weight);
+    weights += participant.weight;
+    participates |= participant.cluster == static_cast<std::uint32_t>(self);
   }
-  if (!seated) return invalid("cluster ", self, " has no seat");
-  return weights > 0 && std::isfinite(weights) ? Status() : invalid("the seats weigh ", weights);
+  if (!participates) return invalid("cluster ", self, " has no participant");
+  return weights > 0 && std::isfinite(weights) ? Status() : invalid("the participants weigh ", weights);
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ Averager::Averager(AveragerOptions options, transport::Endpoint& endpoint)
       outbox_(endpoint, Channel::kAveraging),
       pool_(kKeptBytes),
       quiet_since_(clock_.now()) {
-  if (is_root()) council_.emplace(options_.cluster, static_cast<int>(options_.roots.size()));
+  if (is_root()) agreement_.emplace(options_.cluster, static_cast<int>(options_.roots.size()));
   thread_ = std::thread([this] { run(); });
 }
 
@@ -64,10 +65,10 @@ void Averager::request(std::function<void()> request) {
 void Averager::begin_with(StageValues values) {
   if (!options_.outer.nesterov && options_.codec == codec::Codec()) return;  // weights are averaged as they are
   request([this, values = std::move(values)]() mutable {
-    Outer::Strands held;
-    for (StrandValues& strand : values) {
-      residuals_.emplace_back(strand.parameters.size());
-      held.push_back(std::move(strand.parameters));
+    OuterOptimizer::AveragingGroups held;
+    for (GroupValues& averaging_group : values) {
+      residuals_.emplace_back(averaging_group.parameters.size());
+      held.push_back(std::move(averaging_group.parameters));
     }
     outer_.emplace(options_.outer, std::move(held));
   });
@@ -88,7 +89,7 @@ void Averager::enter(std::uint64_t round, std::uint64_t samples) {
   }
   request([this, samples] {
     weight_ = static_cast<double>(samples);
-    carry_out(council_->enter(weight_));
+    carry_out(agreement_->enter(weight_));
   });
 }
 
@@ -98,16 +99,16 @@ void Averager::finish(std::uint64_t samples) {
     over_ = false;
   }
   request([this, samples] {
-    owes_ = council_->entered();
+    owes_ = agreement_->entered();
     last_weight_ = static_cast<double>(samples);
-    carry_out(council_->finish(last_weight_));
+    carry_out(agreement_->finish(last_weight_));
   });
 }
 
 void Averager::resume() {
   request([this] {
     owes_ = false;
-    carry_out(council_->resume());
+    carry_out(agreement_->resume());
   });
 }
 
@@ -206,12 +207,12 @@ void Averager::handle(const std::string& peer, const transport::PeerChange& chan
   if (!up && !gone) return;
   const bool was_gone = up ? gone_.erase(peer) > 0 : !gone_.insert(peer).second;
   const auto cluster = cluster_of_root(peer);
-  if (council_ && cluster && *cluster != options_.cluster) {
+  if (agreement_ && cluster && *cluster != options_.cluster) {
     if (change.state == PeerState::kLost)
       options_.log.warning("cluster ", *cluster, " (", peer, ") is lost, the others go on: ", change.reason);
     if (change.state == PeerState::kLeft && !over()) options_.log.info("cluster ", *cluster, " (", peer, ") has left");
     if (up && was_gone) options_.log.info("cluster ", *cluster, " (", peer, ") is back");
-    carry_out(council_->on_peer(*cluster, up));
+    carry_out(agreement_->on_peer(*cluster, up));
   }
   if (gone && exchange_ && !exchange_->complete()) miss_the_gone();
 }
@@ -219,9 +220,9 @@ void Averager::handle(const std::string& peer, const transport::PeerChange& chan
 void Averager::handle(const std::string& peer, const wire::Averaging& message) {
   const auto stage = std::ranges::find(options_.nodes, peer);
   if (stage == options_.nodes.end()) {
-    if (const auto cluster = cluster_of_root(peer); council_ && cluster)
-      carry_out(council_->on_message(*cluster, message));
-  } else if (council_) {
+    if (const auto cluster = cluster_of_root(peer); agreement_ && cluster)
+      carry_out(agreement_->on_message(*cluster, message));
+  } else if (agreement_) {
     hear_stage(static_cast<int>(stage - options_.nodes.begin()), message);
   } else if (stage == options_.nodes.begin()) {
     hear_root(message);
@@ -233,20 +234,20 @@ void Averager::hear_stage(int stage, const wire::Averaging& message) {
   if (message.kind == AveragingKind::kComplete) {
     completed(stage, message.attempt);
   } else if (message.kind == AveragingKind::kMissing && !message.missing.empty()) {
-    carry_out(council_->missing(static_cast<int>(message.missing.front())));
+    carry_out(agreement_->missing(static_cast<int>(message.missing.front())));
   }
 }
 
 void Averager::hear_root(const wire::Averaging& message) {
   if (message.kind == AveragingKind::kCommit) return commit(message.last);
   if (message.kind != AveragingKind::kGo) return;
-  Attempt attempt{message.round, message.attempt, message.seats, message.last, message.whole};
-  if (Status fits = check_seats(attempt.seats, options_.cluster, options_.roots.size()); !fits.ok())
+  Attempt attempt{message.round, message.attempt, message.participants, message.last, message.whole};
+  if (Status fits = check_participants(attempt.participants, options_.cluster, options_.roots.size()); !fits.ok())
     return fail(fits.with_context(text(options_.nodes.front(), " begins a round that can't be")));
   begin(std::move(attempt));
 }
 
-// In the order in which the council says them, also where carrying one out makes it say more.
+// In the order in which the agreement says them, also where carrying one out makes it say more.
 void Averager::carry_out(Actions actions) {
   std::ranges::move(actions, std::back_inserter(actions_));
   if (std::exchange(carrying_out_, true)) return;
@@ -255,17 +256,17 @@ void Averager::carry_out(Actions actions) {
   carrying_out_ = false;
 }
 
-void Averager::carry_out(Council::Send& send) {
+void Averager::carry_out(Agreement::Send& send) {
   const std::string& to = options_.roots[static_cast<std::size_t>(send.to)];
   if (Status sent = outbox_.send(to, std::move(send.message)); !sent.ok()) fail(sent);
 }
 
-void Averager::carry_out(Council::Begin& begun) {
+void Averager::carry_out(Agreement::Begin& begun) {
   const Attempt& attempt = begun.attempt;
   tell_stages({.kind = AveragingKind::kGo,
                .round = attempt.round,
                .attempt = attempt.attempt,
-               .seats = attempt.seats,
+               .participants = attempt.participants,
                .last = attempt.last,
                .whole = attempt.whole});
   complete_.clear();
@@ -276,14 +277,14 @@ void Averager::carry_out(Council::Begin& begun) {
   begin(std::move(begun.attempt));
 }
 
-void Averager::carry_out(Council::Holds& holds) {
+void Averager::carry_out(Agreement::Holds& holds) {
   tell_stages({.kind = AveragingKind::kCommit, .round = holds.round, .last = holds.last});
   commit(holds.last);
 }
 
 // The other clusters have gone on without this one.
-void Averager::carry_out(Council::Out&) {
-  if (council_->newcomer())
+void Averager::carry_out(Agreement::Out&) {
+  if (agreement_->newcomer())
     options_.log.warning("the other clusters have averaged without this one; it takes their weights over");
   {
     const std::lock_guard lock(mutex_);
@@ -291,9 +292,9 @@ void Averager::carry_out(Council::Out&) {
     if (called_) return;
   }
   // What was given before it finished is not its last.
-  if (owes_) carry_out(council_->resume());
-  carry_out(council_->enter(council_->newcomer() ? 0 : weight_));
-  if (owes_) carry_out(council_->finish(last_weight_));
+  if (owes_) carry_out(agreement_->resume());
+  carry_out(agreement_->enter(agreement_->newcomer() ? 0 : weight_));
+  if (owes_) carry_out(agreement_->finish(last_weight_));
 }
 
 void Averager::tell_stages(const wire::Averaging& message) {
@@ -304,11 +305,11 @@ void Averager::tell_stages(const wire::Averaging& message) {
 
 // Those who were never seen, or do not answer though they live, do not hold up the others for ever.
 void Averager::lose_patience() {
-  if (!council_) return;
-  if (std::exchange(changes_, council_->changes()) != council_->changes()) quiet_since_ = clock_.now();
-  if (clock_.now() - quiet_since_ < options_.patience || !(council_->entered() || council_->finished())) return;
+  if (!agreement_) return;
+  if (std::exchange(changes_, agreement_->changes()) != agreement_->changes()) quiet_since_ = clock_.now();
+  if (clock_.now() - quiet_since_ < options_.patience || !(agreement_->entered() || agreement_->finished())) return;
   quiet_since_ = clock_.now();
-  carry_out(council_->begin_without_the_unseen());
+  carry_out(agreement_->begin_without_the_unseen());
 }
 
 // Who was never reached is never lost either.
@@ -333,16 +334,16 @@ void Averager::fail(const Status& status) {
 }
 
 void Averager::publish() {
-  if (!council_) return;
+  if (!agreement_) return;
   std::vector<std::string> waiting_for;
-  for (const int cluster : council_->waiting_for())
+  for (const int cluster : agreement_->waiting_for())
     waiting_for.push_back(options_.roots[static_cast<std::size_t>(cluster)]);
   bool news = false;
   {
     const std::lock_guard lock(mutex_);
     waiting_for_ = std::move(waiting_for);
-    statistics_.messages_ignored = council_->ignored();
-    news = council_->called() && !called_ && entered_ == held_;
+    statistics_.messages_ignored = agreement_->ignored();
+    news = agreement_->called() && !called_ && entered_ == held_;
     called_ |= news;
     news |= wants_pass_;
   }

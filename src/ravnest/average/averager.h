@@ -1,9 +1,9 @@
 // A stage's part in the rounds between clusters, on a thread of its own: training goes on meanwhile.
 //
-// The root's averager agrees with those of the other clusters' roots on who takes part (average/council.h) and tells
-// its stages; each stage's exchanges with the members of its strands and tells the root when it has the result; what
-// the council commits holds on all stages of all clusters. The thread takes what comes on the averaging channel, and
-// interrupts the training channel when there are news for the driver.
+// The root's averager agrees with those of the other clusters' roots on who takes part (average/agreement.h) and tells
+// its stages; each stage's exchanges with the members of its averaging groups and tells the root when it has the
+// result; what the agreement commits holds on all stages of all clusters. The thread takes what comes on the averaging
+// channel, and interrupts the training channel when there are news for the driver.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
+#include "ravnest/average/agreement.h"
 #include "ravnest/average/averaging.h"
-#include "ravnest/average/council.h"
-#include "ravnest/average/outer.h"
+#include "ravnest/average/outer_optimizer.h"
 #include "ravnest/average/stage_exchange.h"
 #include "ravnest/base/clock.h"
 #include "ravnest/base/log.h"
@@ -32,11 +32,11 @@ namespace ravnest::average {
 struct AveragerOptions {
   int cluster = 0;
   int stage = 0;
-  std::vector<std::string> nodes = {};    // of the cluster, by stage
-  std::vector<std::string> roots = {};    // by cluster
-  std::vector<StrandPlace> strands = {};  // of the stage
-  codec::Codec codec = {};                // of the parameters' differences
-  OuterOptions outer = {};
+  std::vector<std::string> nodes = {};                // of the cluster, by stage
+  std::vector<std::string> roots = {};                // by cluster
+  std::vector<AveragingPlace> averaging_groups = {};  // of the stage
+  codec::Codec codec = {};                            // of the parameters' differences
+  OuterOptimizerOptions outer = {};
   // How long clusters are waited for that were never seen, or that do not answer though they live.
   Duration patience = std::chrono::seconds(30);
   Logger log = Logger();
@@ -73,7 +73,7 @@ class Averager final : public Averaging {
   AveragerStatistics statistics() const;
 
  private:
-  using Actions = Council::Actions;
+  using Actions = Agreement::Actions;
 
   bool is_root() const { return options_.stage == 0; }
   void request(std::function<void()> request);
@@ -87,10 +87,10 @@ class Averager final : public Averaging {
   void hear_stage(int stage, const wire::Averaging& message);
   void hear_root(const wire::Averaging& message);
   void carry_out(Actions actions);
-  void carry_out(Council::Send& send);
-  void carry_out(Council::Begin& begun);
-  void carry_out(Council::Holds& holds);
-  void carry_out(Council::Out& out);
+  void carry_out(Agreement::Send& send);
+  void carry_out(Agreement::Begin& begun);
+  void carry_out(Agreement::Holds& holds);
+  void carry_out(Agreement::Out& out);
   void tell_stages(const wire::Averaging& message);
   void begin(Attempt attempt);
   void exchange();
@@ -114,15 +114,15 @@ class Averager final : public Averaging {
   // Of the thread.
   transport::Outbox outbox_;
   transport::BufferPool pool_;
-  std::optional<Council> council_;  // of the root
-  std::deque<Council::Action> actions_;
+  std::optional<Agreement> agreement_;  // of the root
+  std::deque<Agreement::Action> actions_;
   bool carrying_out_ = false;
   double weight_ = 0;          // root: of the last entered
   bool owes_ = false;          // root: it has finished, and what it trained on since it entered is still to come
   double last_weight_ = 0;     // root: of that
   std::set<int> complete_;     // root: stages, in the present attempt
-  TimePoint quiet_since_;      // root: nothing has changed in the council, and no chunk has come
-  std::uint64_t changes_ = 0;  // root: of the council, when it was last looked at
+  TimePoint quiet_since_;      // root: nothing has changed in the agreement, and no chunk has come
+  std::uint64_t changes_ = 0;  // root: of the agreement, when it was last looked at
   std::optional<StageValues> given_;
   std::optional<Attempt> attempt_;         // the last begun, until it holds
   std::optional<StageExchange> exchange_;  // of that attempt, once the stage has given
@@ -130,8 +130,8 @@ class Averager final : public Averaging {
   std::uint64_t last_attempt_ = 0;                             // that held
   std::deque<std::pair<std::string, wire::RingChunk>> early_;  // of an attempt that is not begun here
   std::set<std::string> gone_;
-  std::optional<Outer> outer_;
-  std::vector<codec::ErrorFeedback> residuals_;  // by strand, as of the last round that held
+  std::optional<OuterOptimizer> outer_;
+  std::vector<codec::ErrorFeedback> residuals_;  // by averaging group, as of the last round that held
   std::vector<codec::ErrorFeedback> lost_now_;   // the same in the present attempt
 
   mutable std::mutex mutex_;

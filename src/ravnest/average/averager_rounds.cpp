@@ -10,12 +10,12 @@ namespace {
 
 using wire::AveragingKind;
 
-// What a strand's vectors are called on the wire: its number and one of these.
+// What an averaging group's vectors are called on the wire: its number and one of these.
 enum class Vector : std::uint32_t { kParameters = 0, kStatistics = 1, kMomentum = 2, kDifferences = 3, kKept = 4 };
 constexpr std::uint32_t kVectors = 8;
 
-std::uint32_t number_of(const StrandPlace& strand, Vector vector) {
-  return strand.number * kVectors + static_cast<std::uint32_t>(vector);
+std::uint32_t number_of(const AveragingPlace& averaging_group, Vector vector) {
+  return averaging_group.number * kVectors + static_cast<std::uint32_t>(vector);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ void Averager::begin(Attempt attempt) {
 // When both are there: what the stage gives, and who takes part.
 void Averager::exchange() {
   if (!given_ || !attempt_) return;
-  exchange_.emplace(*attempt_, options_.cluster, options_.strands, parts_to_exchange(),
+  exchange_.emplace(*attempt_, options_.cluster, options_.averaging_groups, parts_to_exchange(),
                     collective::RingDriver<float>(endpoint_, outbox_, pool_));
   if (exchange_->complete()) return completed(options_.stage, attempt_->attempt);
   auto early = std::exchange(early_, {});
@@ -46,22 +46,24 @@ void Averager::exchange() {
 std::vector<ExchangePart> Averager::parts_to_exchange() {
   const bool whole = !outer_ || attempt_->whole;
   lost_now_ = residuals_;
-  Outer::Strands parameters;
-  for (const StrandValues& strand : *given_) parameters.push_back(strand.parameters);
+  OuterOptimizer::AveragingGroups parameters;
+  for (const GroupValues& averaging_group : *given_) parameters.push_back(averaging_group.parameters);
   if (!whole) parameters = outer_->difference(std::move(parameters));
-  const Outer::Strands momentum = whole && outer_ ? outer_->momentum() : Outer::Strands();
+  const OuterOptimizer::AveragingGroups momentum =
+      whole && outer_ ? outer_->momentum() : OuterOptimizer::AveragingGroups();
   std::vector<ExchangePart> parts;
   for (std::size_t s = 0; s < given_->size(); ++s) {
-    const StrandPlace& strand = options_.strands[s];
+    const AveragingPlace& averaging_group = options_.averaging_groups[s];
     if (whole) {
-      parts.push_back({s, number_of(strand, Vector::kParameters), std::move(parameters[s]), {}, nullptr});
+      parts.push_back({s, number_of(averaging_group, Vector::kParameters), std::move(parameters[s]), {}, nullptr});
     } else {
-      parts.push_back(
-          {s, number_of(strand, Vector::kDifferences), std::move(parameters[s]), options_.codec, &lost_now_[s]});
+      parts.push_back({s, number_of(averaging_group, Vector::kDifferences), std::move(parameters[s]), options_.codec,
+                       &lost_now_[s]});
     }
-    parts.push_back({s, number_of(strand, Vector::kStatistics), (*given_)[s].statistics, {}, nullptr});
-    parts.push_back({s, number_of(strand, Vector::kKept), (*given_)[s].kept, {}, nullptr});
-    if (!momentum.empty()) parts.push_back({s, number_of(strand, Vector::kMomentum), momentum[s], {}, nullptr});
+    parts.push_back({s, number_of(averaging_group, Vector::kStatistics), (*given_)[s].statistics, {}, nullptr});
+    parts.push_back({s, number_of(averaging_group, Vector::kKept), (*given_)[s].kept, {}, nullptr});
+    if (!momentum.empty())
+      parts.push_back({s, number_of(averaging_group, Vector::kMomentum), momentum[s], {}, nullptr});
   }
   std::erase_if(parts, [](const ExchangePart& part) { return part.values.empty(); });
   return parts;
@@ -90,13 +92,13 @@ void Averager::handle(const std::string& peer, wire::RingChunk chunk) {
 
 // Root: that a stage has the result; others tell it.
 void Averager::completed(int stage, std::uint64_t attempt) {
-  if (!council_) {
+  if (!agreement_) {
     const wire::Averaging told{.kind = AveragingKind::kComplete, .round = attempt_->round, .attempt = attempt};
     if (Status sent = outbox_.send(options_.nodes.front(), told); !sent.ok()) fail(sent);
     return;
   }
   complete_.insert(stage);
-  if (complete_.size() == options_.nodes.size()) carry_out(council_->complete(attempt));
+  if (complete_.size() == options_.nodes.size()) carry_out(agreement_->complete(attempt));
 }
 
 // Those without whom the attempt can't be completed here. One is told of at a time: another attempt may follow at once.
@@ -105,7 +107,7 @@ void Averager::miss_the_gone() {
   const auto found = std::ranges::find_if(neighbours, [&](const auto& each) { return gone_.contains(each.second); });
   if (found == neighbours.end()) return;
   const int cluster = found->first;
-  if (council_) return carry_out(council_->missing(cluster));
+  if (agreement_) return carry_out(agreement_->missing(cluster));
   const wire::Averaging told{.kind = AveragingKind::kMissing,
                              .round = attempt_->round,
                              .attempt = attempt_->attempt,
@@ -148,21 +150,23 @@ void Averager::drop_exchange() {
 // What this stage's weights become.
 StageValues Averager::conclude() {
   StageValues mean(given_->size());
-  Outer::Strands parameters(mean.size());
-  Outer::Strands momentum(mean.size());
+  OuterOptimizer::AveragingGroups parameters(mean.size());
+  OuterOptimizer::AveragingGroups momentum(mean.size());
   for (ExchangePart& part : exchange_->take_parts()) {
     switch (static_cast<Vector>(part.number % kVectors)) {
       case Vector::kDifferences:
-      case Vector::kParameters: parameters[part.strand] = std::move(part.values); break;
-      case Vector::kStatistics: mean[part.strand].statistics = std::move(part.values); break;
-      case Vector::kKept: mean[part.strand].kept = std::move(part.values); break;
-      case Vector::kMomentum: momentum[part.strand] = std::move(part.values); break;
+      case Vector::kParameters: parameters[part.averaging_group] = std::move(part.values); break;
+      case Vector::kStatistics: mean[part.averaging_group].statistics = std::move(part.values); break;
+      case Vector::kKept: mean[part.averaging_group].kept = std::move(part.values); break;
+      case Vector::kMomentum: momentum[part.averaging_group] = std::move(part.values); break;
     }
   }
   if (outer_ && attempt_->whole) {
     for (codec::ErrorFeedback& residual : residuals_) residual.reset();
-    const bool carried = std::ranges::any_of(momentum, [](const auto& strand) { return !strand.empty(); });
-    parameters = outer_->take_mean(std::move(parameters), carried ? std::move(momentum) : Outer::Strands());
+    const bool carried =
+        std::ranges::any_of(momentum, [](const auto& averaging_group) { return !averaging_group.empty(); });
+    parameters =
+        outer_->take_mean(std::move(parameters), carried ? std::move(momentum) : OuterOptimizer::AveragingGroups());
   } else if (outer_) {
     residuals_ = std::move(lost_now_);
     parameters = outer_->take_mean_difference(parameters);

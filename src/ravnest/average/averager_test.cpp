@@ -22,10 +22,10 @@ std::string node_name(int cluster, int stage) { return text("c", cluster, "s", s
 
 struct Layout {
   std::vector<int> stages;  // by cluster
-  std::vector<StrandPlace> strands;
+  std::vector<AveragingPlace> averaging_groups;
 };
 
-// Two clusters of two stages, whose strands are their stages.
+// Two clusters of two stages, whose averaging groups are their stages.
 Layout two_by_two() {
   return {{2, 2}, {{0, {node_name(0, 0), node_name(1, 0)}}, {1, {node_name(0, 1), node_name(1, 1)}}}};
 }
@@ -33,7 +33,8 @@ Layout two_by_two() {
 // Clusters of one stage each.
 Layout in_a_row(int clusters) {
   Layout layout{std::vector<int>(static_cast<std::size_t>(clusters), 1), {{0, {}}}};
-  for (int cluster = 0; cluster < clusters; ++cluster) layout.strands[0].nodes.push_back(node_name(cluster, 0));
+  for (int cluster = 0; cluster < clusters; ++cluster)
+    layout.averaging_groups[0].nodes.push_back(node_name(cluster, 0));
   return layout;
 }
 
@@ -62,8 +63,9 @@ class Averagers : public testing::Test {
       }
     }
     const std::string name = node_name(cluster, stage);
-    for (const StrandPlace& strand : layout.strands) {
-      if (strand.nodes[static_cast<std::size_t>(cluster)] == name) options.strands.push_back(strand);
+    for (const AveragingPlace& averaging_group : layout.averaging_groups) {
+      if (averaging_group.nodes[static_cast<std::size_t>(cluster)] == name)
+        options.averaging_groups.push_back(averaging_group);
     }
     if (change) change(options);
     Node& node = nodes_[{cluster, stage}];
@@ -107,7 +109,7 @@ class Averagers : public testing::Test {
   const TimePoint soon_ = soon();
 };
 
-TEST_F(Averagers, AllStagesGetTheMeanOfTheirStrand) {
+TEST_F(Averagers, AllStagesGetTheMeanOfTheirAveragingGroup) {
   open(two_by_two());
   for (int cluster = 0; cluster < 2; ++cluster) {
     const auto c = static_cast<float>(cluster);
@@ -226,12 +228,12 @@ TEST_F(Averagers, LongVectorsGoThroughInChunks) {
 }
 
 TEST_F(Averagers, WithoutTrainingMomentumDoesNotCarryOn) {
-  const OuterOptions nesterov{.nesterov = true};
+  const OuterOptimizerOptions nesterov{.nesterov = true};
   open(in_a_row(2), [&](AveragerOptions& options) { options.outer = nesterov; });
   const std::vector<float> start(10, 1.0F);
   const std::vector<float> step(10, 0.5F);
   for (int cluster = 0; cluster < 2; ++cluster) at(cluster).begin_with(values(start));
-  Outer expected(nesterov, {start});
+  OuterOptimizer expected(nesterov, {start});
   std::vector<float> held = start;
   for (std::uint64_t round = 1; round <= 3; ++round) {
     const bool trained = round != 2;

@@ -1,4 +1,4 @@
-// What a stage exchanges in one attempt of a round: with each strand's members one vector or more.
+// What a stage exchanges in one attempt of a round: with each averaging group's members one vector or more.
 //
 // Whoever owns it receives, and drives it like a RingDriver (collective/ring_driver.h). An attempt that is given up is
 // dropped whole. Not thread-safe; one owner.
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ravnest/average/council.h"
+#include "ravnest/average/agreement.h"
 #include "ravnest/base/status.h"
 #include "ravnest/codec/codec.h"
 #include "ravnest/codec/error_feedback.h"
@@ -18,17 +18,17 @@
 
 namespace ravnest::average {
 
-// A strand that the stage is a member of (plan/strands.h).
-struct StrandPlace {
+// An averaging group that the stage is a member of (plan/averaging_groups.h).
+struct AveragingPlace {
   std::uint32_t number = 0;
   std::vector<std::string> nodes;  // by cluster
 
-  bool operator==(const StrandPlace&) const = default;
+  bool operator==(const AveragingPlace&) const = default;
 };
 
-// One vector of a strand. Members know it by the number, which no two of one stage share.
+// One vector of an averaging group. Members know it by the number, which no two of one stage share.
 struct ExchangePart {
-  std::size_t strand = 0;  // among the stage's
+  std::size_t averaging_group = 0;  // among the stage's
   std::uint32_t number = 0;
   std::vector<float> values;  // the own ones, then the weighted mean of all
   codec::Codec codec = {};
@@ -37,8 +37,8 @@ struct ExchangePart {
 
 class StageExchange {
  public:
-  // Of the stage of cluster `cluster`, which has a seat. `driver` has no operations yet.
-  StageExchange(const Attempt& attempt, int cluster, const std::vector<StrandPlace>& strands,
+  // Of the stage of cluster `cluster`, which has a participant. `driver` has no operations yet.
+  StageExchange(const Attempt& attempt, int cluster, const std::vector<AveragingPlace>& averaging_groups,
                 std::vector<ExchangePart> parts, collective::RingDriver<float> driver);
 
   bool may_begin() const { return driver_.may_begin(); }

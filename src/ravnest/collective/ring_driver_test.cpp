@@ -23,10 +23,10 @@ struct Member {
         count(static_cast<std::uint32_t>(names.size())),
         self(static_cast<std::uint32_t>(index)) {}
 
-  void add(std::uint32_t strand, std::vector<float>& values, std::size_t chunk_elements = kFewElements) {
+  void add(std::uint32_t averaging_group, std::vector<float>& values, std::size_t chunk_elements = kFewElements) {
     ExchangeOptions options;
     options.ring = {.members = count, .self = self, .chunk_elements = chunk_elements};
-    options.strand = strand;
+    options.averaging_group = averaging_group;
     driver.add(options, values, previous, next);
   }
 
@@ -82,8 +82,8 @@ TEST(RingDriver, OperationsShareWhatIsUnderWayButEachHasAFewChunks) {
   const auto endpoint = nodes.open(0, {});
   Member member(*endpoint, nodes.names, 0);
   std::vector<std::vector<float>> values(30, std::vector<float>(20 * kChunkBytes / sizeof(float)));
-  for (std::uint32_t strand = 0; strand < values.size(); ++strand)
-    member.add(strand, values[strand], kChunkBytes / sizeof(float));
+  for (std::uint32_t averaging_group = 0; averaging_group < values.size(); ++averaging_group)
+    member.add(averaging_group, values[averaging_group], kChunkBytes / sizeof(float));
   EXPECT_EQ(begin_all(member), 2 * values.size());
 }
 
@@ -100,23 +100,24 @@ TEST(RingDriver, WhatHasNoRoomIsNotBegun) {
 // for each other.
 TEST(RingDriver, MembersThatBeginWithDifferentOperationsDoNotWaitForEachOther) {
   constexpr std::size_t kMembers = 3;
-  constexpr std::uint32_t kStrands = 6;
+  constexpr std::uint32_t kAveragingGroups = 6;
   InprocNodes nodes(kMembers);
   const auto endpoints = nodes.open_all();
   std::vector<std::vector<std::vector<float>>> given;
-  for (std::uint32_t strand = 0; strand < kStrands; ++strand)
-    given.push_back(whole_numbers<float>(kMembers, 700'000 + strand, strand));
+  for (std::uint32_t averaging_group = 0; averaging_group < kAveragingGroups; ++averaging_group)
+    given.push_back(whole_numbers<float>(kMembers, 700'000 + averaging_group, averaging_group));
   at_once(kMembers, [&](std::size_t i) {
     Member member(*endpoints[i], nodes.names, i);
-    std::vector<std::vector<float>> values(kStrands);
-    for (std::uint32_t s = 0; s < kStrands; ++s) {
-      const auto strand = static_cast<std::uint32_t>((s + 2 * i) % kStrands);
-      values[strand] = given[strand][i];
-      member.add(strand, values[strand], kChunkBytes / sizeof(float));
+    std::vector<std::vector<float>> values(kAveragingGroups);
+    for (std::uint32_t s = 0; s < kAveragingGroups; ++s) {
+      const auto averaging_group = static_cast<std::uint32_t>((s + 2 * i) % kAveragingGroups);
+      values[averaging_group] = given[averaging_group][i];
+      member.add(averaging_group, values[averaging_group], kChunkBytes / sizeof(float));
     }
     const Status done = member.run();
     ASSERT_TRUE(done.ok()) << done;
-    for (std::uint32_t strand = 0; strand < kStrands; ++strand) ASSERT_EQ(values[strand], sum_of(given[strand]));
+    for (std::uint32_t averaging_group = 0; averaging_group < kAveragingGroups; ++averaging_group)
+      ASSERT_EQ(values[averaging_group], sum_of(given[averaging_group]));
     EXPECT_EQ(member.driver.ignored(), 0U);
   });
 }
@@ -128,9 +129,9 @@ TEST(RingDriver, WhatIsNotFromTheMemberBeforeIsIgnoredAndCounted) {
   std::vector<float> values(6);
   member.add(4, values);
   wire::RingChunk chunk;
-  chunk.strand = 4;
+  chunk.averaging_group = 4;
   EXPECT_TRUE(member.driver.on_chunk("b", chunk).ok());  // the next one
-  chunk.strand = 5;
+  chunk.averaging_group = 5;
   EXPECT_TRUE(member.driver.on_chunk("c", chunk).ok());
   EXPECT_EQ(member.driver.ignored(), 2U);
   EXPECT_EQ(member.driver.received(), 0U);

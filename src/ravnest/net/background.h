@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "ravnest/net/errands.h"
+#include "ravnest/net/background_tasks.h"
 
 namespace ravnest {
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <utility>
 
-#include "ravnest/net/errands.h"
+#include "ravnest/net/background_tasks.h"
 
 namespace ravnest {
 namespace {
@@ -40,14 +40,14 @@ Answer ask(const std::string& host, std::uint16_t port, int flags) {
 }
 
 Result<Answer> ask_in_a_thread(const std::string& host, std::uint16_t port, int flags, const Wait& wait) {
-  Errands<Answer> errands;
-  if (Status started = errands.start([host, port, flags](int) { return ask(host, port, flags); }); !started.ok())
+  BackgroundTasks<Answer> tasks;
+  if (Status started = tasks.start([host, port, flags](int) { return ask(host, port, flags); }); !started.ok())
     return started.with_context(text("the name ", host, " cannot be resolved"));
-  const Status came = wait_for(errands.ready(), POLLIN, wait);
+  const Status came = wait_for(tasks.ready(), POLLIN, wait);
   if (came.code() == Code::kDeadline)
     return unavailable("the name ", host, " cannot be resolved for now: the name service does not answer in time");
   if (!came.ok()) return came;
-  return std::move(errands.take().front());
+  return std::move(tasks.take().front());
 }
 
 // An IPv4 address may come as one of IPv6.

@@ -31,7 +31,7 @@ class CallbackOptimizer final : public Optimizer {
   }
   std::span<Group> groups() override { return groups_; }
   std::span<const Group> groups() const override { return groups_; }
-  std::vector<KeptName> kept() const override { return {}; }
+  std::vector<StateName> state_names() const override { return {}; }
   OptimizerState state() const override {
     return {groups_, callbacks_.state ? callbacks_.state() : std::vector<NamedTensors>()};
   }

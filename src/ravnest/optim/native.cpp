@@ -68,8 +68,8 @@ void NativeOptimizer::check(std::size_t index, const at::Tensor& parameter, cons
               gradient.scalar_type(), ", the parameter ", parameter.sizes(), " and ", parameter.scalar_type());
 }
 
-std::vector<KeptName> NativeOptimizer::kept() const {
-  std::vector<KeptName> names;
+std::vector<StateName> NativeOptimizer::state_names() const {
+  std::vector<StateName> names;
   for (const Kept& each : rule_.kept) names.push_back({std::string(each.name), each.counter});
   return names;
 }

@@ -18,7 +18,7 @@ class NativeOptimizer final : public Optimizer {
   void step(std::span<const at::Tensor> parameters, std::span<const at::Tensor> gradients) override;
   std::span<Group> groups() override { return groups_; }
   std::span<const Group> groups() const override { return groups_; }
-  std::vector<KeptName> kept() const override;
+  std::vector<StateName> state_names() const override;
   OptimizerState state() const override;
   Status load(std::span<const at::Tensor> parameters, const OptimizerState& state) override;
 

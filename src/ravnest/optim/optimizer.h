@@ -35,7 +35,7 @@ struct OptimizerState {
 };
 
 // Something that an optimizer may keep for a parameter: of its sizes, or one number.
-struct KeptName {
+struct StateName {
   std::string name;
   bool counter = false;
 };
@@ -59,7 +59,7 @@ class Optimizer {
   virtual std::span<const Group> groups() const = 0;
 
   // All that it may keep for each parameter; none where that is not known, as of an optimizer from outside.
-  virtual std::vector<KeptName> kept() const = 0;
+  virtual std::vector<StateName> state_names() const = 0;
   // The tensors are the optimizer's own: write or copy them before the next step.
   virtual OptimizerState state() const = 0;
   // Takes copies, with the parameters' device and dtype. kInvalid, and nothing is changed, where the state is that of

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "ravnest/plan/strands.h"
+#include "ravnest/plan/averaging_groups.h"
 
 namespace ravnest::plan {
 
@@ -11,7 +11,8 @@ std::vector<int> peers_of(const Plan& plan, int node) {
   if (own_cluster < 0) return {};
   std::set<int> peers;
   for (const PlannedStage& stage : plan.clusters[own_cluster].stages) peers.insert(stage.node);
-  for (const Strand& strand : strands_of(plan, node)) peers.insert(strand.nodes.begin(), strand.nodes.end());
+  for (const AveragingGroup& averaging_group : averaging_groups_of(plan, node))
+    peers.insert(averaging_group.nodes.begin(), averaging_group.nodes.end());
   peers.erase(node);
   return {peers.begin(), peers.end()};
 }

@@ -7,9 +7,10 @@
 
 namespace ravnest::plan {
 
-// All other nodes of its cluster, and those of all other clusters that it shares a strand with (strands.h), so that two
-// of a strand can always reach each other, whoever of it is missing. The roots of all clusters share the first strand.
-// In order; none for a node that the plan does not use. Talking is mutual.
+// All other nodes of its cluster, and those of all other clusters that it shares an averaging group with
+// (averaging_groups.h), so that two of an averaging group can always reach each other, whoever of it is missing. The
+// roots of all clusters share the first averaging group. In order; none for a node that the plan does not use. Talking
+// is mutual.
 std::vector<int> peers_of(const Plan& plan, int node);
 
 }  // namespace ravnest::plan

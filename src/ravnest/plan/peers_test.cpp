@@ -12,7 +12,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(Peers, AreTheClusterAndAllThatShareAStrandNotOnlyTheNextCluster) {
+TEST(Peers, AreTheClusterAndAllThatShareAAveragingGroupNotOnlyTheNextCluster) {
   const Plan plan = cut_plan(10, {{5}, {5}, {5}, {5}});
   EXPECT_THAT(peers_of(plan, 0), ElementsAre(1, 2, 4, 6));
   EXPECT_THAT(peers_of(plan, 5), ElementsAre(1, 3, 4, 7));

@@ -134,30 +134,30 @@ void fields(auto& f, Backward& backward) {
 void fields(auto& f, RingChunk& chunk) {
   f(chunk.round);
   f(chunk.attempt);
-  f(chunk.strand);
+  f(chunk.averaging_group);
   f(chunk.segment);
   f(chunk.chunk);
   f(chunk.hop);
   f(chunk.tensor);
 }
 
-void fields(auto& f, Seat& seat) {
-  f(seat.cluster);
-  f(seat.weight);
+void fields(auto& f, Participant& participant) {
+  f(participant.cluster);
+  f(participant.weight);
 }
 
 void fields(auto& f, Averaging& averaging) {
   f(averaging.kind);
   f(averaging.round);
   f(averaging.attempt);
-  f(averaging.chair);
+  f(averaging.leader);
   f(averaging.entered);
   f(averaging.finished);
   f(averaging.newcomer);
   f(averaging.complete);
   f(averaging.weight);
   f(averaging.missing);
-  f(averaging.seats);
+  f(averaging.participants);
   f(averaging.last);
   f(averaging.whole);
 }

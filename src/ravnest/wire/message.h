@@ -83,11 +83,11 @@ struct Backward {
   std::vector<EdgeTensor> tensors;
 };
 
-// A part of what the members of a strand add up (collective/ring.h), to the next member.
+// A part of what the members of an averaging group add up (collective/ring.h), to the next member.
 struct RingChunk {
   std::uint64_t round = 0;
   std::uint64_t attempt = 0;
-  std::uint32_t strand = 0;
+  std::uint32_t averaging_group = 0;
   std::uint32_t segment = 0;
   std::uint32_t chunk = 0;  // of the segment
   std::uint32_t hop = 0;    // members that it has come from or through
@@ -95,41 +95,42 @@ struct RingChunk {
 };
 
 enum class AveragingKind : std::uint8_t {
-  kStand = 0,     // from every root to every other: how its cluster stands
-  kGo = 1,        // from the chair to the roots that take part, and from a root to its stages: an attempt begins
+  kState = 0,     // from every root to every other: how its cluster stands
+  kGo = 1,        // from the leader to the roots that take part, and from a root to its stages: an attempt begins
   kCommit = 2,    // the same way: the attempt's result holds
-  kCall = 3,      // from the chair: enter the round now, somebody needs it
-  kOut = 4,       // from the chair: your weights are not those of the others; come in as a newcomer
+  kCall = 3,      // from the leader: enter the round now, somebody needs it
+  kOut = 4,       // from the leader: your weights are not those of the others; come in as a newcomer
   kComplete = 5,  // from a stage to its root: it has the attempt's result
   kMissing = 6,   // the same way: the stage of that cluster, which it needs for the attempt, is lost
 };
 constexpr AveragingKind highest(AveragingKind) { return AveragingKind::kMissing; }
 
 // A cluster that takes part in an attempt, and what its parameters weigh in the mean.
-struct Seat {
+struct Participant {
   std::uint32_t cluster = 0;
   double weight = 0;
 
-  bool operator==(const Seat&) const = default;
+  bool operator==(const Participant&) const = default;
 };
 
-// How clusters agree on their rounds (average/council.h). What a kind does not need is left as it is here.
+// How clusters agree on their rounds (average/agreement.h). What a kind does not need is left as it is here.
 struct Averaging {
-  AveragingKind kind = AveragingKind::kStand;
-  std::uint64_t round = 0;    // kStand: the one to be held next
-  std::uint64_t attempt = 0;  // kStand: the last one that it was told of
+  AveragingKind kind = AveragingKind::kState;
+  std::uint64_t round = 0;    // kState: the one to be held next
+  std::uint64_t attempt = 0;  // kState: the last one that it was told of
 
-  std::uint32_t chair = 0;                  // kStand: the cluster that it follows
-  bool entered = false;                     // kStand: it takes part in the round
-  bool finished = false;                    // kStand: it trains no more, and takes part in every round
-  bool newcomer = false;                    // kStand: its weights are not those of the others
-  bool complete = false;                    // kStand: it has the attempt's result
-  double weight = 0;                        // kStand
-  std::vector<std::uint32_t> missing = {};  // kStand: clusters that it can't reach; kMissing: one
+  std::uint32_t leader = 0;                 // kState: the cluster that it follows
+  bool entered = false;                     // kState: it takes part in the round
+  bool finished = false;                    // kState: it trains no more, and takes part in every round
+  bool newcomer = false;                    // kState: its weights are not those of the others
+  bool complete = false;                    // kState: it has the attempt's result
+  double weight = 0;                        // kState
+  std::vector<std::uint32_t> missing = {};  // kState: clusters that it can't reach; kMissing: one
 
-  std::vector<Seat> seats = {};  // kGo, by cluster; kStand: those of the last attempt that it has not lost since
-  bool last = false;             // kGo: all are finished; kOut: there is no round left to come in at, go on alone
-  bool whole = false;  // kGo: of the weights themselves, since some seat is a newcomer's, or nobody has trained
+  std::vector<Participant> participants =
+      {};              // kGo, by cluster; kState: those of the last attempt that it has not lost since
+  bool last = false;   // kGo: all are finished; kOut: there is no round left to come in at, go on alone
+  bool whole = false;  // kGo: of the weights themselves, since some participant is a newcomer's, or nobody has trained
 
   bool operator==(const Averaging&) const = default;
 };

@@ -45,14 +45,14 @@ Averaging sample_averaging() {
   return {.kind = AveragingKind::kGo,
           .round = 16,
           .attempt = 17,
-          .chair = 18,
+          .leader = 18,
           .entered = true,
           .finished = false,
           .newcomer = true,
           .complete = false,
           .weight = 0.5,
           .missing = {19, 20},
-          .seats = {{21, 0.25}, {22, 0.75}},
+          .participants = {{21, 0.25}, {22, 0.75}},
           .last = true,
           .whole = false};
 }
@@ -100,7 +100,8 @@ TEST(Message, EveryKindComesBackAsItWas) {
   const auto chunk = round_trip(one_of_each()[2]);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
   const auto& c = std::get<RingChunk>(*chunk);
-  EXPECT_EQ(std::tuple(c.round, c.attempt, c.strand, c.segment, c.chunk, c.hop), std::tuple(4u, 5u, 6u, 7u, 8u, 9u));
+  EXPECT_EQ(std::tuple(c.round, c.attempt, c.averaging_group, c.segment, c.chunk, c.hop),
+            std::tuple(4u, 5u, 6u, 7u, 8u, 9u));
   EXPECT_TRUE(same(c.tensor, tensor_of(DType::kFloat32, {16}, 64)));
 
   const auto control = round_trip(one_of_each()[3]);

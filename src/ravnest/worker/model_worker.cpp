@@ -107,8 +107,8 @@ ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Opt
       gradients_(store_.parameters().size()) {
   if (options_.recompute || options_.averaging != nullptr) written_buffers_ = buffers_written(engine);
   if (options_.averaging != nullptr)
-    strands_.emplace(options_.strands, engine.names(), engine.tensors(), written_buffers_, store_);
-  if (strands_) options_.averaging->begin_with(strands_->values(store_, nullptr));
+    averaging_groups_.emplace(options_.averaging_groups, engine.names(), engine.tensors(), written_buffers_, store_);
+  if (averaging_groups_) options_.averaging->begin_with(averaging_groups_->values(store_, nullptr));
 }
 
 // Without an optimizer the weights would never move. Said at the first pass, when all nodes are there to hear it.

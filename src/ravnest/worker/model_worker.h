@@ -21,7 +21,7 @@
 #include "ravnest/optim/optimizer.h"
 #include "ravnest/optim/store.h"
 #include "ravnest/stage/stage.h"
-#include "ravnest/worker/strand_tensors.h"
+#include "ravnest/worker/group_tensors.h"
 #include "ravnest/worker/tied_weights.h"
 #include "ravnest/worker/worker.h"
 
@@ -47,9 +47,10 @@ struct ModelWorkerOptions {
   bool recompute = false;   // keep a pass's inputs instead of its activations, and run it again before its backward
   stage::Schedule schedule = stage::Schedule::kAsync;
   Criterion criterion;  // of the leaf
-  // With other clusters, where there are any; outlives the worker. For each strand of this stage its tensors' names.
+  // With other clusters, where there are any; outlives the worker. For each averaging group of this stage its tensors'
+  // names.
   average::Averaging* averaging = nullptr;
-  std::vector<std::vector<std::string>> strands;
+  std::vector<std::vector<std::string>> averaging_groups;
   bool average_optimizer = false;  // and what the optimizer keeps, as far as that is known
   // Called with all gradients of an update before the optimizer: to clip them, or to look. Undefined ones are those of
   // parameters that were not used, or are kept by another stage.
@@ -122,7 +123,7 @@ class ModelWorker final : public Worker {
   optim::ParameterStore store_;
   TiedWeights tied_;
   std::vector<std::size_t> written_buffers_;  // indices of the engine's tensors
-  std::optional<StrandTensors> strands_;
+  std::optional<GroupTensors> averaging_groups_;
   bool stepped_ = true;        // since the weights were last given to a round
   std::uint64_t updates_ = 0;  // of the optimizer
   std::map<std::uint64_t, Pass> passes_;

@@ -58,14 +58,14 @@ Status ModelWorker::give(std::uint64_t gives, std::uint64_t takes) {
   if (takes > 0) {
     if (Status taken = take_in(); !taken.ok()) return taken;
   }
-  options_.averaging->give(gives, strands_->values(store_, averaged_optimizer()));
+  options_.averaging->give(gives, averaging_groups_->values(store_, averaged_optimizer()));
   stepped_ = false;
   return {};
 }
 
 Status ModelWorker::take_in() {
   store_.prepare();
-  Status taken = strands_->take_in(options_.averaging->take(), !stepped_, store_, averaged_optimizer());
+  Status taken = averaging_groups_->take_in(options_.averaging->take(), !stepped_, store_, averaged_optimizer());
   store_.publish();
   note_versions();
   return taken;

@@ -23,13 +23,13 @@ void Run::draw_faults() {
 
 void Run::crash(int index) {
   Cluster& crashing = cluster(index);
-  if (!crashing.council || crashes_left_ == 0) return;
+  if (!crashing.agreement || crashes_left_ == 0) return;
   --crashes_left_;
   ++outcome_.crashes;
   say(index, " crashes");
-  outcome_.ignored += crashing.council->ignored();
-  crashing.council.reset();
-  judge_.ends(index);
+  outcome_.ignored += crashing.agreement->ignored();
+  crashing.agreement.reset();
+  checker_.ends(index);
   network_.forget(index);
   for (int other = 0; other < count(); ++other) {
     if (other != index && network_.connected(index, other)) network_.cut(index, other);
@@ -39,8 +39,8 @@ void Run::crash(int index) {
 
 void Run::leave(int index) {
   say(index, " leaves");
-  cluster(index).council.reset();
-  judge_.ends(index);
+  cluster(index).agreement.reset();
+  checker_.ends(index);
   network_.forget(index);
   for (int other = 0; other < count(); ++other) {
     if (other != index && network_.connected(index, other)) network_.close(index, other);
@@ -64,7 +64,7 @@ void Run::heal(int one, int other) {
 
 void Run::join(int one, int other) {
   if (path(one, other).closed || network_.connected(one, other)) return;
-  if (!cluster(one).council || !cluster(other).council) return;
+  if (!cluster(one).agreement || !cluster(other).agreement) return;
   network_.connect(one, other, cluster(one).incarnation, cluster(other).incarnation);
 }
 

@@ -9,22 +9,23 @@ namespace {
 constexpr std::uint64_t kMostEvents = 30'000;
 constexpr Time kPatience = 4000;  // longer than anything takes to be heard of
 
-std::string in_words(const std::vector<wire::Seat>& seats) {
+std::string in_words(const std::vector<wire::Participant>& participants) {
   std::string words;
-  for (const wire::Seat& seat : seats) words += text(" ", seat.cluster, "=", seat.weight);
+  for (const wire::Participant& participant : participants)
+    words += text(" ", participant.cluster, "=", participant.weight);
   return words;
 }
 
 std::string in_words(const wire::Averaging& message) {
-  static constexpr const char* kNames[] = {"stand", "go", "commit", "call", "out", "complete", "missing"};
+  static constexpr const char* kNames[] = {"state", "go", "commit", "call", "out", "complete", "missing"};
   std::string words =
       text(kNames[static_cast<std::size_t>(message.kind)], " round ", message.round, " attempt ", message.attempt);
-  if (message.kind == wire::AveragingKind::kStand) {
-    words += text(" chair ", message.chair, message.entered ? " entered" : "", message.finished ? " finished" : "",
+  if (message.kind == wire::AveragingKind::kState) {
+    words += text(" leader ", message.leader, message.entered ? " entered" : "", message.finished ? " finished" : "",
                   message.newcomer ? " newcomer" : "", message.complete ? " complete" : "");
   }
   if (!message.missing.empty()) words += text(" missing ", join(message.missing));
-  if (!message.seats.empty()) words += text(" seats", in_words(message.seats));
+  if (!message.participants.empty()) words += text(" participants", in_words(message.participants));
   return words + (message.last ? " last" : "");
 }
 
@@ -37,7 +38,7 @@ Run::Run(std::uint64_t seed, const Tell& tell, Sabotage sabotage)
       parted_(chance_.percent(25)),
       clusters_(chance_.pick(1, 6)),
       network_(static_cast<int>(clusters_.size()), chance_),
-      judge_(static_cast<int>(clusters_.size()), parted_),
+      checker_(static_cast<int>(clusters_.size()), parted_),
       paths_(clusters_.size() * clusters_.size()) {
   const bool late = chance_.percent(30);
   for (int i = 0; i < count(); ++i) {
@@ -49,25 +50,25 @@ Run::Run(std::uint64_t seed, const Tell& tell, Sabotage sabotage)
 
 SimulationOutcome Run::run() {
   while (auto event = network_.next()) {
-    if (++outcome_.events > kMostEvents) judge_.violated("it never ends");
-    if (!judge_.violation().empty()) break;
+    if (++outcome_.events > kMostEvents) checker_.violated("it never ends");
+    if (!checker_.violation().empty()) break;
     if (event->incarnation != 0 && event->incarnation != cluster(event->to).incarnation) continue;
     happens(*event);
   }
-  if (judge_.violation().empty()) judge_the_end();
-  outcome_.violation = judge_.violation();
+  if (checker_.violation().empty()) judge_the_end();
+  outcome_.violation = checker_.violation();
   if (!outcome_.violation.empty()) say("BROKEN: ", outcome_.violation);
   outcome_.clusters = count();
   outcome_.digest = digest_;
-  outcome_.attempts = judge_.attempts();
-  outcome_.newcomers = judge_.newcomers();
+  outcome_.attempts = checker_.attempts();
+  outcome_.newcomers = checker_.newcomers();
   return outcome_;
 }
 
 void Run::happens(const Event& event) {
   mix(network_.now() * 16 + static_cast<std::uint64_t>(event.kind));
   Cluster& at = cluster(event.to);
-  if (!at.council && event.kind != EventKind::kStart && event.kind != EventKind::kPart &&
+  if (!at.agreement && event.kind != EventKind::kStart && event.kind != EventKind::kPart &&
       event.kind != EventKind::kJoin) {
     return;
   }
@@ -76,14 +77,14 @@ void Run::happens(const Event& event) {
       if (!network_.arrives(event)) return;
       if (tell_) say(event.to, " hears from ", event.from, ": ", in_words(event.message));
       if (chance_.percent(3)) inject_misfit(event.to, event.from);
-      return carry_out(event.to, at.council->on_message(event.from, event.message));
+      return carry_out(event.to, at.agreement->on_message(event.from, event.message));
     case EventKind::kUp:
     case EventKind::kDown:
       if (!network_.arrives(event)) return;
       say(event.to, event.kind == EventKind::kUp ? " finds " : " has lost ", event.from);
-      carry_out(event.to, at.council->on_peer(event.from, event.kind == EventKind::kUp));
-      if (sabotage_ != Sabotage::kDoesNotWait || !at.council) return;
-      return carry_out(event.to, at.council->begin_without_the_unseen());
+      carry_out(event.to, at.agreement->on_peer(event.from, event.kind == EventKind::kUp));
+      if (sabotage_ != Sabotage::kDoesNotWait || !at.agreement) return;
+      return carry_out(event.to, at.agreement->begin_without_the_unseen());
     case EventKind::kStart: return start(event.to);
     case EventKind::kCrash:
       if (crashes_left_ > 0) crash(event.to);
@@ -95,63 +96,64 @@ void Run::happens(const Event& event) {
       if (event.number == at.trains) trained(event.to);
       return;
     case EventKind::kResume:
-      if (!at.council->finished() || at.done) return;
+      if (!at.agreement->finished() || at.done) return;
       say(event.to, " trains on");
       at.rounds_left = 1;
       train(event.to, at.pace);
-      return carry_out(event.to, at.council->resume());
+      return carry_out(event.to, at.agreement->resume());
     case EventKind::kResult: return result(event.to, event.number);
     case EventKind::kUnreached:
       if (event.number != at.attempt) return;
       say(event.to, " does not reach ", event.from, " in attempt ", event.number);
-      return carry_out(event.to, at.council->missing(event.from));
+      return carry_out(event.to, at.agreement->missing(event.from));
     case EventKind::kPatience:
       if (event.number != at.patience) return;
       say(event.to, " has waited long enough");
-      return carry_out(event.to, at.council->begin_without_the_unseen());
+      return carry_out(event.to, at.agreement->begin_without_the_unseen());
     case EventKind::kPart: return part(event.to, event.from);
     case EventKind::kJoin: return heal(event.to, event.from);
   }
 }
 
-// A commit that comes too early, or from someone who is not the chair, and an attempt that is over.
+// A commit that comes too early, or from someone who is not the leader, and an attempt that is over.
 void Run::inject_misfit(int index, int from) {
   Cluster& hearing = cluster(index);
   wire::Averaging misfit;
-  misfit.round = hearing.council->round();
+  misfit.round = hearing.agreement->round();
   misfit.attempt = hearing.attempt;
-  const bool complete = hearing.attempt != 0 && judge_.ring(hearing.attempt).parts[index].complete;
-  const bool from_chair = from == hearing.council->chair();
+  const bool complete = hearing.attempt != 0 && checker_.ring(hearing.attempt).parts[index].complete;
+  const bool from_leader = from == hearing.agreement->leader();
   switch (chance_.pick_int(0, 2)) {
     case 0:
-      if (hearing.attempt == 0 || (complete && from_chair)) return;
+      if (hearing.attempt == 0 || (complete && from_leader)) return;
       misfit.kind = wire::AveragingKind::kCommit;
       break;
     case 1:
       misfit.kind = wire::AveragingKind::kGo;
-      misfit.seats = {{static_cast<std::uint32_t>(index), 1.0}};
+      misfit.participants = {{static_cast<std::uint32_t>(index), 1.0}};
       break;
     default:
-      if (from_chair) return;
+      if (from_leader) return;
       misfit.kind = wire::AveragingKind::kOut;
   }
   ++outcome_.misfits;
-  const std::uint64_t ignored = hearing.council->ignored();
-  const Council::Actions actions = hearing.council->on_message(from, misfit);
-  if (!actions.empty() || hearing.council->ignored() != ignored + 1) {
-    judge_.violated("cluster ", index, " takes a message of cluster ", from, " that does not fit: ", in_words(misfit));
+  const std::uint64_t ignored = hearing.agreement->ignored();
+  const Agreement::Actions actions = hearing.agreement->on_message(from, misfit);
+  if (!actions.empty() || hearing.agreement->ignored() != ignored + 1) {
+    checker_.violated("cluster ", index, " takes a message of cluster ", from,
+                      " that does not fit: ", in_words(misfit));
   }
 }
 
-// -- the owner of a council
+// -- the owner of an agreement
 
 void Run::start(int index) {
   Cluster& starting = cluster(index);
-  if (starting.council) return;
-  starting.council.emplace(index, count());
+  if (starting.agreement) return;
+  starting.agreement.emplace(index, count());
   outcome_.returns += ++starting.incarnation > 1 ? 1 : 0;
   say(index, " starts");
-  judge_.starts(index, starting.incarnation);
+  checker_.starts(index, starting.incarnation);
   starting.model = 1;
   starting.attempt = 0;
   starting.done = starting.hastened = false;
@@ -166,7 +168,7 @@ void Run::start(int index) {
 
 void Run::wait_again(int index) {
   Cluster& waiting = cluster(index);
-  waiting.changes = waiting.council->changes();
+  waiting.changes = waiting.agreement->changes();
   network_.after(kPatience, {EventKind::kPatience, index, 0, ++waiting.patience, waiting.incarnation});
 }
 
@@ -179,11 +181,11 @@ double Run::draw_weight(int index) { return chance_.percent(10) ? 0 : 1.5 + clus
 
 void Run::trained(int index) {
   Cluster& trained = cluster(index);
-  if (trained.council->finished()) return;
-  if (trained.council->entered()) {
+  if (trained.agreement->finished()) return;
+  if (trained.agreement->entered()) {
     say(index, " has finished meanwhile");
     trained.rounds_left = 0;
-    return carry_out(index, trained.council->finish(draw_weight(index)));
+    return carry_out(index, trained.agreement->finish(draw_weight(index)));
   }
   trained.model = mixed(trained.model, network_.now() * 8 + static_cast<std::uint64_t>(index));
   trained.entered = trained.model;
@@ -191,47 +193,47 @@ void Run::trained(int index) {
   if (trained.rounds_left > 0) {
     say(index, " enters with ", weight);
     if (trained.rounds_left == 1 && chance_.percent(30)) train(index, trained.pace);
-    return carry_out(index, trained.council->enter(weight));
+    return carry_out(index, trained.agreement->enter(weight));
   }
   say(index, " has finished, with ", weight);
   if (chance_.percent(5)) network_.after(chance_.pick(1, 300), {EventKind::kResume, index, 0, 0, trained.incarnation});
-  carry_out(index, trained.council->finish(weight));
+  carry_out(index, trained.agreement->finish(weight));
 }
 
 // A crash may come between any two things that it does.
-void Run::carry_out(int index, Council::Actions actions) {
+void Run::carry_out(int index, Agreement::Actions actions) {
   Cluster& acting = cluster(index);
-  for (const Council::Action& action : actions) {
+  for (const Agreement::Action& action : actions) {
     if (crashes_left_ > 0 && chance_.pick(0, 999) < crash_chance_) {
       crash(index);
       if (chance_.percent(20)) crash(chance_.pick_int(0, count() - 1));
       return;
     }
-    if (const auto* message = std::get_if<Council::Send>(&action)) {
+    if (const auto* message = std::get_if<Agreement::Send>(&action)) {
       send(index, *message);
-    } else if (const auto* begun = std::get_if<Council::Begin>(&action)) {
+    } else if (const auto* begun = std::get_if<Agreement::Begin>(&action)) {
       begin(index, begun->attempt);
-    } else if (const auto* held = std::get_if<Council::Holds>(&action)) {
+    } else if (const auto* held = std::get_if<Agreement::Holds>(&action)) {
       hold(index, *held);
     } else {
       say(index, " is out");
       ++outcome_.outs;
       acting.attempt = 0;
       acting.done = false;
-      if (!acting.council->finished()) train(index, 20);
+      if (!acting.agreement->finished()) train(index, 20);
     }
   }
-  if (acting.council->changes() != acting.changes) wait_again(index);
-  if (acting.council->called() && !acting.hastened && !acting.council->entered()) {
+  if (acting.agreement->changes() != acting.changes) wait_again(index);
+  if (acting.agreement->called() && !acting.hastened && !acting.agreement->entered()) {
     acting.hastened = true;
     train(index, 10);
   }
 }
 
-void Run::send(int index, const Council::Send& send) {
+void Run::send(int index, const Agreement::Send& send) {
   wire::Averaging message = send.message;
-  if (message.kind == wire::AveragingKind::kStand) {
-    if (sabotage_ == Sabotage::kClaimsCompletion && !message.seats.empty()) message.complete = true;
+  if (message.kind == wire::AveragingKind::kState) {
+    if (sabotage_ == Sabotage::kClaimsCompletion && !message.participants.empty()) message.complete = true;
     if (sabotage_ == Sabotage::kCountsNewcomers && message.newcomer) {
       message.newcomer = false;
       message.weight = 0.5;
@@ -245,11 +247,12 @@ void Run::send(int index, const Council::Send& send) {
 void Run::begin(int index, const Attempt& attempt) {
   Cluster& beginning = cluster(index);
   if (tell_) {
-    say(index, " begins attempt ", attempt.attempt, " of round ", attempt.round, " with", in_words(attempt.seats));
+    say(index, " begins attempt ", attempt.attempt, " of round ", attempt.round, " with",
+        in_words(attempt.participants));
   }
   beginning.attempt = attempt.attempt;
-  const bool newcomer = beginning.council->newcomer();
-  if (judge_.begins(index, attempt, beginning.entered, newcomer)) start_ring(attempt);
+  const bool newcomer = beginning.agreement->newcomer();
+  if (checker_.begins(index, attempt, beginning.entered, newcomer)) start_ring(attempt);
 }
 
 // Where two do not reach each other one of them, or both, find out, and the others may have the result or not.
@@ -258,8 +261,8 @@ void Run::start_ring(const Attempt& attempt) {
   const auto tell = [&](int to, int of) {
     network_.after(chance_.pick(1, 60), {EventKind::kUnreached, to, of, attempt.attempt, cluster(to).incarnation});
   };
-  for (const wire::Seat& one : attempt.seats) {
-    for (const wire::Seat& other : attempt.seats) {
+  for (const wire::Participant& one : attempt.participants) {
+    for (const wire::Participant& other : attempt.participants) {
       const int a = static_cast<int>(one.cluster);
       const int b = static_cast<int>(other.cluster);
       if (a >= b || !path(a, b).unreached) continue;
@@ -269,8 +272,8 @@ void Run::start_ring(const Attempt& attempt) {
       if (who != 1) tell(b, a);
     }
   }
-  for (const wire::Seat& seat : attempt.seats) {
-    const int to = static_cast<int>(seat.cluster);
+  for (const wire::Participant& participant : attempt.participants) {
+    const int to = static_cast<int>(participant.cluster);
     if (broken && chance_.percent(70)) continue;
     if (sabotage_ == Sabotage::kLosesResults && chance_.percent(20)) continue;
     network_.after(chance_.pick(1, 200), {EventKind::kResult, to, 0, attempt.attempt, cluster(to).incarnation});
@@ -280,25 +283,25 @@ void Run::start_ring(const Attempt& attempt) {
 void Run::result(int index, std::uint64_t attempt) {
   if (attempt != cluster(index).attempt) return;
   bool all_alive = true;
-  for (const auto& [seat, part] : judge_.ring(attempt).parts)
-    all_alive = all_alive && judge_.alive(seat, part.incarnation);
+  for (const auto& [participant, part] : checker_.ring(attempt).parts)
+    all_alive = all_alive && checker_.alive(participant, part.incarnation);
   if (!all_alive && chance_.percent(50)) return;
   say(index, " has the result of attempt ", attempt);
-  judge_.completes(index, attempt);
-  carry_out(index, cluster(index).council->complete(attempt));
+  checker_.completes(index, attempt);
+  carry_out(index, cluster(index).agreement->complete(attempt));
 }
 
-void Run::hold(int index, const Council::Holds& holds) {
+void Run::hold(int index, const Agreement::Holds& holds) {
   Cluster& holding = cluster(index);
   say(index, " holds round ", holds.round, holds.last ? ", the last" : "");
   ++outcome_.commits;
-  holding.model = judge_.holds(index, holding.attempt, holds);
+  holding.model = checker_.holds(index, holding.attempt, holds);
   holding.entered = holding.model;
-  outcome_.rounds = std::max(outcome_.rounds, judge_.rounds(index));
+  outcome_.rounds = std::max(outcome_.rounds, checker_.rounds(index));
   holding.attempt = 0;
   holding.hastened = false;
   holding.rounds_left = std::max(0, holding.rounds_left - 1);
-  if (!holding.council->finished()) return train(index, holding.pace);
+  if (!holding.agreement->finished()) return train(index, holding.pace);
   if (!holds.last) return;
   holding.done = true;
   if (chance_.percent(30)) network_.after(chance_.pick(0, 1000), {EventKind::kLeave, index, 0, 0, holding.incarnation});
@@ -306,15 +309,15 @@ void Run::hold(int index, const Council::Holds& holds) {
 
 void Run::judge_the_end() {
   for (int i = 0; i < count(); ++i) {
-    if (!cluster(i).council) continue;
-    const Council& council = *cluster(i).council;
-    outcome_.ignored += council.ignored();
+    if (!cluster(i).agreement) continue;
+    const Agreement& agreement = *cluster(i).agreement;
+    outcome_.ignored += agreement.ignored();
     if (!cluster(i).done) {
-      judge_.violated("cluster ", i, " waits for ever for round ", council.round(), ", with ", council.chair(),
-                      " as its chair, for ", ravnest::join(council.waiting_for()));
+      checker_.violated("cluster ", i, " waits for ever for round ", agreement.round(), ", with ", agreement.leader(),
+                        " as its leader, for ", ravnest::join(agreement.waiting_for()));
     }
   }
-  judge_.all_is_quiet();
+  checker_.all_is_quiet();
 }
 
 }  // namespace ravnest::average::simulation

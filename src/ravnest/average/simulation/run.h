@@ -1,4 +1,4 @@
-// One simulated run: what the owners of the councils do, and what befalls them.
+// One simulated run: what the owners of the agreements do, and what befalls them.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ravnest/average/council.h"
-#include "ravnest/average/simulation/judge.h"
+#include "ravnest/average/agreement.h"
+#include "ravnest/average/simulation/checker.h"
 #include "ravnest/average/simulation/network.h"
 #include "ravnest/average/simulation/simulation.h"
 
@@ -25,13 +25,13 @@ class Run {
  private:
   // The root of a cluster, and all that it stands for.
   struct Cluster {
-    std::optional<Council> council;  // none: not running
+    std::optional<Agreement> agreement;  // none: not running
     int incarnation = 0;
     int rounds_left = 0;
     bool done = false;           // held the last round
     bool hastened = false;       // by a call
     std::uint64_t trains = 0;    // the kTrained that counts
-    std::uint64_t changes = 0;   // of the council, when it last began to wait
+    std::uint64_t changes = 0;   // of the agreement, when it last began to wait
     std::uint64_t patience = 0;  // the kPatience that counts
     Model model = 0;
     Model entered = 0;
@@ -46,17 +46,17 @@ class Run {
   void draw_faults();
   void happens(const Event& event);
   void inject_misfit(int index, int from);
-  // The owner of a council.
+  // The owner of an agreement.
   void start(int index);
   void train(int index, Time longest);
   void trained(int index);
   void wait_again(int index);
-  void carry_out(int index, Council::Actions actions);
-  void send(int index, const Council::Send& send);
+  void carry_out(int index, Agreement::Actions actions);
+  void send(int index, const Agreement::Send& send);
   void begin(int index, const Attempt& attempt);
   void start_ring(const Attempt& attempt);
   void result(int index, std::uint64_t attempt);
-  void hold(int index, const Council::Holds& holds);
+  void hold(int index, const Agreement::Holds& holds);
   double draw_weight(int index);
   // What befalls them.
   void crash(int index);
@@ -85,7 +85,7 @@ class Run {
   bool parted_;  // pairs that live may lose each other
   std::vector<Cluster> clusters_;
   Network network_;
-  Judge judge_;
+  Checker checker_;
   std::vector<Path> paths_;
   std::uint64_t crashes_left_ = 0;
   std::uint64_t crash_chance_ = 0;  // per thousand, before each action

@@ -1,11 +1,11 @@
-// The councils of all clusters of a run, on simulated time and a simulated network, drawn from a seed, and a judge of
-// what they promise.
+// The agreements of all clusters of a run, on simulated time and a simulated network, drawn from a seed, and a checker
+// of what they promise.
 //
-// The machine is that of council.h. All else is drawn: how many clusters there are and when they start, how long they
+// The machine is that of agreement.h. All else is drawn: how many clusters there are and when they start, how long they
 // train, average and talk, which of them crash, in the middle of whatever they do, come back or leave, and which pairs
 // do not reach each other. The network keeps what transport/endpoint.h promises and nothing more. The rings are
-// simulated: a seat gets the result after a while, where all seats begin the attempt and live long enough, and some get
-// it where others do not.
+// simulated: a participant gets the result after a while, where all participants begin the attempt and live long
+// enough, and some get it where others do not.
 //
 // The same seed gives the same run, event by event. No threads, no I/O.
 #pragma once
@@ -16,11 +16,11 @@
 
 namespace ravnest::average {
 
-// Something done wrong on purpose, to see that the judge finds it.
+// Something done wrong on purpose, to see that the checker finds it.
 enum class Sabotage : std::uint8_t {
   kNone,
   kClaimsCompletion,  // stands say that the result is there as soon as the attempt is begun
-  kDoesNotWait,       // has no patience: chairs begin without those who do not follow them yet
+  kDoesNotWait,       // has no patience: leaders begin without those who do not follow them yet
   kCountsNewcomers,   // stands of newcomers say that they are none
   kLosesResults,      // one in five
 };
@@ -31,7 +31,7 @@ struct SimulationOutcome {
   int clusters = 0;
   std::uint64_t events = 0;
   std::uint64_t messages = 0;
-  std::uint64_t attempts = 0;  // that some seat began
+  std::uint64_t attempts = 0;  // that some participant began
   std::uint64_t commits = 0;   // rounds held, each counted at each cluster
   std::uint64_t rounds = 0;    // the most that one cluster held
   std::uint64_t crashes = 0;

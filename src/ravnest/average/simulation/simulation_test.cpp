@@ -1,4 +1,4 @@
-// What council.h promises, in drawn runs; `council_simulation --seeds N` runs the same for as long as one likes.
+// What agreement.h promises, in drawn runs; `agreement_simulation --seeds N` runs the same for as long as one likes.
 #include "ravnest/average/simulation/simulation.h"
 
 #include <gmock/gmock.h>
@@ -15,9 +15,9 @@ using testing::Contains;
 using testing::HasSubstr;
 
 // In several tests, so that they run side by side.
-class CouncilSimulation : public testing::TestWithParam<int> {};
+class AgreementSimulation : public testing::TestWithParam<int> {};
 
-TEST_P(CouncilSimulation, PromisesAreKept) {
+TEST_P(AgreementSimulation, PromisesAreKept) {
   constexpr std::uint64_t kSeeds = 2000;
   SimulationOutcome total;
   for (std::uint64_t i = 0; i < kSeeds; ++i) {
@@ -37,7 +37,7 @@ TEST_P(CouncilSimulation, PromisesAreKept) {
   EXPECT_GT(total.misfits, kSeeds);
 }
 
-INSTANTIATE_TEST_SUITE_P(Parts, CouncilSimulation, testing::Range(0, 4));
+INSTANTIATE_TEST_SUITE_P(Parts, AgreementSimulation, testing::Range(0, 4));
 
 std::vector<std::string> story(std::uint64_t seed) {
   std::vector<std::string> lines;
@@ -45,7 +45,7 @@ std::vector<std::string> story(std::uint64_t seed) {
   return lines;
 }
 
-TEST(CouncilSimulationItself, GivesTheSameEventsForTheSameSeed) {
+TEST(AgreementSimulationItself, GivesTheSameEventsForTheSameSeed) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     EXPECT_EQ(simulate(seed).digest, simulate(seed).digest);
     EXPECT_EQ(story(seed), story(seed));
@@ -53,32 +53,32 @@ TEST(CouncilSimulationItself, GivesTheSameEventsForTheSameSeed) {
   }
 }
 
-TEST(CouncilSimulationItself, TellingChangesNothing) {
+TEST(AgreementSimulationItself, TellingChangesNothing) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     EXPECT_EQ(simulate(seed, [](const std::string&) {}).digest, simulate(seed).digest);
   }
 }
 
-// What the judge finds in a thousand runs.
+// What the checker finds in a thousand runs.
 std::set<std::string> found(Sabotage sabotage) {
   std::set<std::string> violations;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) violations.insert(simulate(seed, {}, sabotage).violation);
   return violations;
 }
 
-TEST(CouncilSabotage, AResultThatIsClaimedTooEarlyIsFound) {
+TEST(AgreementSabotage, AResultThatIsClaimedTooEarlyIsFound) {
   EXPECT_THAT(found(Sabotage::kClaimsCompletion), Contains(HasSubstr("has it")));
 }
 
-TEST(CouncilSabotage, AChairThatDoesNotWaitForItsFollowersIsFound) {
+TEST(AgreementSabotage, ALeaderThatDoesNotWaitForItsFollowersIsFound) {
   EXPECT_THAT(found(Sabotage::kDoesNotWait), Contains(HasSubstr(", and cluster ")));
 }
 
-TEST(CouncilSabotage, ANewcomerWhoseWeightsCountIsFound) {
+TEST(AgreementSabotage, ANewcomerWhoseWeightsCountIsFound) {
   EXPECT_THAT(found(Sabotage::kCountsNewcomers), Contains(HasSubstr("trained from different weights")));
 }
 
-TEST(CouncilSabotage, AStandstillIsFound) {
+TEST(AgreementSabotage, AStandstillIsFound) {
   EXPECT_THAT(found(Sabotage::kLosesResults), Contains(HasSubstr("waits for ever")));
 }
 

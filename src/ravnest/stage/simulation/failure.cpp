@@ -110,13 +110,14 @@ void Run::judge_the_end() {
     const Node& at = node(index);
     stages.push_back(&at.stage);
     if (at.standing == Standing::kEnded) {
-      judge_.violated(Promise::kFailureTold, "stage ", index, " ends though nothing has failed");
+      checker_.violated(Promise::kFailureTold, "stage ", index, " ends though nothing has failed");
     } else if (!left(at)) {
-      judge_.violated(Promise::kNothingHangs, "stage ", index, " waits, after ", judge_.forwarded(index), " forwards, ",
-                      judge_.backwarded(index), " backwards and ", judge_.updates(index), " updates");
+      checker_.violated(Promise::kNothingHangs, "stage ", index, " waits, after ", checker_.forwarded(index),
+                        " forwards, ", checker_.backwarded(index), " backwards and ", checker_.updates(index),
+                        " updates");
     }
   }
-  judge_.all_done(stages);
+  checker_.all_done(stages);
 }
 
 void Run::judge_failure() {
@@ -126,20 +127,21 @@ void Run::judge_failure() {
     const Node& at = node(index);
     if (at.standing == Standing::kLeft || at.standing == Standing::kDead) continue;
     if (at.standing != Standing::kEnded) {
-      judge_.violated(Promise::kFailureTold, "stage ", index, " never ends");
+      checker_.violated(Promise::kFailureTold, "stage ", index, " never ends");
       continue;
     }
     const wire::Failed& reason = at.ending.reason();
     if (at.ended_at > latest) {
-      judge_.violated(Promise::kFailureTold, "stage ", index, " ends at ", at.ended_at, " us, after ", latest, " us");
+      checker_.violated(Promise::kFailureTold, "stage ", index, " ends at ", at.ended_at, " us, after ", latest, " us");
     }
     if (!is_true(reason)) {
-      judge_.violated(Promise::kFailureTold, "stage ", index, " ends because ", in_words(reason), ", which is not so");
+      checker_.violated(Promise::kFailureTold, "stage ", index, " ends because ", in_words(reason),
+                        ", which is not so");
     }
     if (at.isolated || !one_reason_is_promised()) continue;
     if (first != nullptr && !same(*first, reason)) {
-      judge_.violated(Promise::kOneReason, "stage ", index, " ends because ", in_words(reason), ", another because ",
-                      in_words(*first));
+      checker_.violated(Promise::kOneReason, "stage ", index, " ends because ", in_words(reason), ", another because ",
+                        in_words(*first));
     }
     if (first == nullptr) ++outcome_.agreements;
     first = &reason;
@@ -165,17 +167,17 @@ bool Run::is_true(const wire::Failed& reason) const {
 }
 
 SimulationOutcome Run::outcome() {
-  outcome_.violation = judge_.violation();
-  outcome_.promise = judge_.promise();
+  outcome_.violation = checker_.violation();
+  outcome_.promise = checker_.promise();
   if (!outcome_.violation.empty()) {
     say("BROKEN: ", outcome_.violation);
     outcome_.choices = choices_.made();
   }
   outcome_.digest = digest_;
   outcome_.stages = scenario_.count();
-  outcome_.passes = judge_.passes();
-  outcome_.averagings = judge_.averagings();
-  outcome_.stale = judge_.stale();
+  outcome_.passes = checker_.passes();
+  outcome_.averagings = checker_.averagings();
+  outcome_.stale = checker_.stale();
   return std::move(outcome_);
 }
 

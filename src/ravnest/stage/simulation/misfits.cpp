@@ -9,11 +9,12 @@ using wire::PassKind;
 
 class Misfits {
  public:
-  Misfits(Choices& choices, const Scenario& scenario, const Judge& judge, int stage, const std::vector<Event>& taken)
+  Misfits(Choices& choices, const Scenario& scenario, const Checker& checker, int stage,
+          const std::vector<Event>& taken)
       : choices_(choices),
         options_(scenario.stages[static_cast<std::size_t>(stage)]),
         window_(static_cast<std::uint64_t>(scenario.window())),
-        judge_(judge),
+        checker_(checker),
         stage_(stage),
         taken_(taken) {}
 
@@ -21,11 +22,11 @@ class Misfits {
     switch (choices_.pick(12)) {
       case 0:
       case 1: return repeated();
-      case 2: return forward(foreign(options_.train.producers), judge_.forwarded(stage_));
+      case 2: return forward(foreign(options_.train.producers), checker_.forwarded(stage_));
       case 3: return beyond_the_window();
       case 4: return of_no_batch();
       case 5: return contradicting();
-      case 6: return backward(one_of(options_.train.consumers), judge_.forwarded(stage_) + choices_.pick(2));
+      case 6: return backward(one_of(options_.train.consumers), checker_.forwarded(stage_) + choices_.pick(2));
       case 7: return from_no_consumer();
       case 8: return tied_gradients();
       case 9: return tied_values();
@@ -75,8 +76,8 @@ class Misfits {
   // An averaging pass is sent to everyone.
   std::optional<Event> from_no_consumer() {
     const std::optional<int> stage = foreign_to_both();
-    if (judge_.averages(judge_.backwarded(stage_))) return std::nullopt;
-    return backward(stage, judge_.backwarded(stage_));
+    if (checker_.averages(checker_.backwarded(stage_))) return std::nullopt;
+    return backward(stage, checker_.backwarded(stage_));
   }
 
   // A call without passes is over as the one before it was, so Over may come twice.
@@ -88,11 +89,11 @@ class Misfits {
   }
 
   std::optional<Event> beyond_the_window() {
-    return forward(one_of(options_.train.producers), judge_.backwarded(stage_) + window_ + choices_.pick(3));
+    return forward(one_of(options_.train.producers), checker_.backwarded(stage_) + window_ + choices_.pick(3));
   }
 
   std::optional<Event> of_no_batch() {
-    std::optional<Event> made = forward(one_of(options_.train.producers), judge_.forwarded(stage_));
+    std::optional<Event> made = forward(one_of(options_.train.producers), checker_.forwarded(stage_));
     if (!made) return std::nullopt;
     made->head.parts = static_cast<std::uint32_t>(choices_.pick(2));
     made->head.part = made->head.parts + static_cast<std::uint32_t>(choices_.pick(1));
@@ -102,7 +103,7 @@ class Misfits {
   // Of a pass that another producer has spoken of already.
   std::optional<Event> contradicting() {
     for (const Event& event : taken_) {
-      if (event.kind != EventKind::kForward || event.number < judge_.forwarded(stage_)) continue;
+      if (event.kind != EventKind::kForward || event.number < checker_.forwarded(stage_)) continue;
       std::optional<Event> made = forward(producer_of(event.head.kind), 0);
       made->head = event.head;
       made->head.batch += 1 + choices_.pick(3);
@@ -113,8 +114,8 @@ class Misfits {
 
   std::optional<Event> tied_gradients() {
     const bool by_pass = options_.schedule != Schedule::kAsync;
-    const std::uint64_t next = by_pass ? judge_.backwarded(stage_) : judge_.updates(stage_);
-    if (judge_.is_averaging(stage_)) return message(EventKind::kTiedGradients, one_of(options_.tied_users), next);
+    const std::uint64_t next = by_pass ? checker_.backwarded(stage_) : checker_.updates(stage_);
+    if (checker_.is_averaging(stage_)) return message(EventKind::kTiedGradients, one_of(options_.tied_users), next);
     if (choices_.pick(1) == 0) return message(EventKind::kTiedGradients, foreign(options_.tied_users), next);
     const bool before = next > 0 && choices_.pick(1) == 0;
     if (!before && gpipe()) return std::nullopt;
@@ -135,24 +136,24 @@ class Misfits {
 
   std::optional<Event> over() {
     const std::uint64_t more = stage_ == 0 ? 0 : 1 + choices_.pick(2);
-    return message(EventKind::kOver, 0, judge_.backwarded(stage_) + more);
+    return message(EventKind::kOver, 0, checker_.backwarded(stage_) + more);
   }
 
   // A round that holds already, or one that this stage has not given to.
   std::optional<Event> held() {
-    const std::uint64_t last = judge_.held(stage_);
-    const bool takes_part = stage_ == 0 || judge_.entered(stage_) > last;  // the root does before it has given
+    const std::uint64_t last = checker_.held(stage_);
+    const bool takes_part = stage_ == 0 || checker_.entered(stage_) > last;  // the root does before it has given
     const std::uint64_t more = (takes_part ? 2 : 1) + choices_.pick(1);
     return message(EventKind::kHeld, stage_, choices_.pick(1) == 0 ? choices_.pick(last) : last + more);
   }
 
   std::optional<Event> of_another_round() {
     const auto kind = static_cast<PassKind>(choices_.pick(3));
-    std::optional<Event> made = stage_ > 0 ? forward(producer_of(kind), judge_.forwarded(stage_)) : std::nullopt;
+    std::optional<Event> made = stage_ > 0 ? forward(producer_of(kind), checker_.forwarded(stage_)) : std::nullopt;
     if (!made) return std::nullopt;
     made->head.kind = kind;
     made->head.update = choices_.pick(1) == 1;
-    const std::uint64_t given = judge_.entered(stage_);
+    const std::uint64_t given = checker_.entered(stage_);
     made->head.round = choices_.pick(1) == 0 ? given : given + 2;
     if (made->head.round == 0 && kind != PassKind::kAverage) return std::nullopt;
     return made;
@@ -161,16 +162,16 @@ class Misfits {
   Choices& choices_;
   const StageOptions& options_;
   std::uint64_t window_;
-  const Judge& judge_;
+  const Checker& checker_;
   int stage_;
   const std::vector<Event>& taken_;
 };
 
 }  // namespace
 
-std::optional<Event> draw_misfit(Choices& choices, const Scenario& scenario, const Judge& judge, int stage,
+std::optional<Event> draw_misfit(Choices& choices, const Scenario& scenario, const Checker& checker, int stage,
                                  const std::vector<Event>& taken) {
-  return Misfits(choices, scenario, judge, stage, taken).draw();
+  return Misfits(choices, scenario, checker, stage, taken).draw();
 }
 
 }  // namespace ravnest::stage::simulation

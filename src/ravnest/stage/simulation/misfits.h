@@ -4,12 +4,12 @@
 #include <optional>
 #include <vector>
 
-#include "ravnest/stage/simulation/judge.h"
+#include "ravnest/stage/simulation/checker.h"
 
 namespace ravnest::stage::simulation {
 
 // One that does not fit at `stage`, given those that it has taken so far; none where what was drawn is not possible.
-std::optional<Event> draw_misfit(Choices& choices, const Scenario& scenario, const Judge& judge, int stage,
+std::optional<Event> draw_misfit(Choices& choices, const Scenario& scenario, const Checker& checker, int stage,
                                  const std::vector<Event>& taken);
 
 }  // namespace ravnest::stage::simulation

@@ -19,7 +19,7 @@ Run::Run(Choices& choices, const Tell& tell, Sabotage sabotage)
       sabotage_(sabotage),
       scenario_(draw_scenario(choices)),
       network_(scenario_, choices),
-      judge_(scenario_),
+      checker_(scenario_),
       failed_(scenario_.stages.size()),
       struck_(scenario_.stages.size()) {
   for (StageOptions options : scenario_.stages) {
@@ -33,14 +33,14 @@ SimulationOutcome Run::run() {
     for (const std::string& line : in_words(scenario_)) say(line);
   }
   for (int index = 0; index < scenario_.count(); ++index) turn(index);
-  while (judge_.violation().empty()) {
+  while (checker_.violation().empty()) {
     const std::optional<Event> event = network_.next();
     if (!event) break;
     for (const Fault& fault : scenario_.faults) {
       if (fault.turn == events_) strike(fault);
     }
     if (++events_ > kMostEvents) {
-      judge_.violated(Promise::kNothingHangs, "the run goes on and on");
+      checker_.violated(Promise::kNothingHangs, "the run goes on and on");
       break;
     }
     mix(network_.now());
@@ -49,7 +49,7 @@ SimulationOutcome Run::run() {
     mix(event->number);
     happens(*event);
   }
-  if (judge_.violation().empty()) judge_the_end();
+  if (checker_.violation().empty()) judge_the_end();
   return outcome();
 }
 
@@ -85,7 +85,7 @@ void Run::take(int index, const Event& event) {
   if (at.standing == Standing::kEnded || at.standing == Standing::kDead) return;
   if (at.standing == Standing::kLeft) {
     if (event.kind < EventKind::kFailed) {
-      judge_.violated(Promise::kNothingHangs, "stage ", index, ", which was through, gets ", in_words(event));
+      checker_.violated(Promise::kNothingHangs, "stage ", index, ", which was through, gets ", in_words(event));
     }
     return;
   }
@@ -104,8 +104,8 @@ void Run::take(int index, const Event& event) {
 void Run::feed(int index, const Event& event) {
   if (choices_.chance(scenario_.misfit_percent)) inject_misfit(index);
   const Status taken = hand_over(index, event);
-  if (!taken.ok()) return judge_.violated(Promise::kFits, "stage ", index, " says: ", taken.message());
-  judge_.taken(event);
+  if (!taken.ok()) return checker_.violated(Promise::kFits, "stage ", index, " says: ", taken.message());
+  checker_.taken(event);
   if (scenario_.misfit_percent > 0) node(index).taken.push_back(event);
   notice_calls_over(index);
 }
@@ -130,14 +130,14 @@ Status Run::hand_over(int index, const Event& event) {
 
 void Run::inject_misfit(int index) {
   Node& at = node(index);
-  const std::optional<Event> misfit = draw_misfit(choices_, scenario_, judge_, index, at.taken);
+  const std::optional<Event> misfit = draw_misfit(choices_, scenario_, checker_, index, at.taken);
   if (!misfit) return;
   ++outcome_.misfits;
   if (tell_) say("stage ", index, " hears, though it does not fit, ", in_words(*misfit));
   const Stage before = at.stage;
   const Status taken = hand_over(index, *misfit);
   if (taken.code() != Code::kInvalid || at.stage != before) {
-    judge_.violated(Promise::kMisfits, "stage ", index, taken.ok() ? " takes " : " changes with ", in_words(*misfit));
+    checker_.violated(Promise::kMisfits, "stage ", index, taken.ok() ? " takes " : " changes with ", in_words(*misfit));
   }
 }
 
@@ -149,7 +149,7 @@ void Run::worked(int index) {
     throws(index);
   } else if (at.standing == Standing::kRunning) {
     at.stage.done(at.work);
-    judge_.ends(index, at.work);
+    checker_.ends(index, at.work);
     exchange(index, at.work);
     send_results(index, at.work);
     notice_calls_over(index);
@@ -173,7 +173,7 @@ void Run::send_results(int index, const Work& work) {
       for (const int consumer : neighbours.consumers) {
         if (++at.forwards_sent == 3 && sabotaged(Sabotage::kForgetsAForward, index)) continue;
         network_.send(
-            {.kind = EventKind::kForward, .to = consumer, .from = index, .number = pass, .head = judge_.head(pass)},
+            {.kind = EventKind::kForward, .to = consumer, .from = index, .number = pass, .head = checker_.head(pass)},
             Lane::kNormal);
       }
       if (averaging && index == 0) ++reports_;  // there is none
@@ -208,7 +208,7 @@ void Run::send_results(int index, const Work& work) {
 
 void Run::turn(int index) {
   Node& at = node(index);
-  while (at.standing == Standing::kRunning && !at.working && !at.paused && judge_.violation().empty()) {
+  while (at.standing == Standing::kRunning && !at.working && !at.paused && checker_.violation().empty()) {
     if (index == 0) {
       offer_passes();
       look_at_other_clusters();
@@ -223,9 +223,9 @@ void Run::turn(int index) {
     if (tell_) {
       say("stage ", index, " begins the ", in_words(*work), ", at version ", at.stage.updates());
     }
-    judge_.begins(index, *work);
+    checker_.begins(index, *work);
     if (work->head.round > 0 && index == 0 && work->kind == WorkKind::kForward) {
-      judge_.enters(work->head.round, at.stage.round_samples());
+      checker_.enters(work->head.round, at.stage.round_samples());
     }
     if (work->gives > 0 && sabotaged(Sabotage::kGivesTooSoon, index)) give(index, work->gives);
     at.working = true;
@@ -241,7 +241,7 @@ void Run::notice_calls_over(int index) {
   if (index == 0 || at.calls_over == at.stage.calls_over()) return;
   for (; at.calls_over < at.stage.calls_over(); ++at.calls_over) {
     say("stage ", index, " ends call ", at.calls_over);
-    judge_.call_over(index);
+    checker_.call_over(index);
   }
   if (at.calls_over == scenario_.calls.size()) return leave(index, Standing::kLeft);
   pause(index);
@@ -274,7 +274,7 @@ bool Run::call_is_done() {
 
 void Run::end_call() {
   say("the root ends call ", call_);
-  judge_.call_over(0);
+  checker_.call_over(0);
   const std::uint64_t passes = node(0).stage.passes_begun();
   for (int other = 1; other < scenario_.count(); ++other) send(EventKind::kOver, 0, other, passes, Lane::kUrgent);
   offered_ = 0;

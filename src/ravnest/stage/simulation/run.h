@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ravnest/stage/ending.h"
-#include "ravnest/stage/simulation/judge.h"
+#include "ravnest/stage/simulation/checker.h"
 #include "ravnest/stage/simulation/network.h"
 #include "ravnest/stage/simulation/scenario.h"
 #include "ravnest/stage/simulation/simulation.h"
@@ -100,7 +100,7 @@ class Run {
   Sabotage sabotage_;
   Scenario scenario_;
   Network network_;
-  Judge judge_;
+  Checker checker_;
   std::vector<Node> nodes_;
   SimulationOutcome outcome_;
   std::uint64_t digest_ = 14695981039346656037U;

@@ -9,13 +9,13 @@ void Run::look_at_other_clusters() {
     say("the root is called to the next round");
     const bool under_way = root.rounds_entered() > root.rounds_held();  // then it is that one which is called for
     root.call_round();
-    if (!under_way) judge_.called();
+    if (!under_way) checker_.called();
   }
   // After the call's last pass it would be one more at the end.
   if (offered_ < scenario_.calls[call_].size() && choices_.chance(scenario_.average_percent)) {
     say("the root is asked for an averaging pass");
     root.average();
-    judge_.asked_to_average();
+    checker_.asked_to_average();
   }
 }
 
@@ -25,13 +25,13 @@ bool Run::averages_before_the_end() {
   averaged_at_end_ = true;
   say("the root is asked for an averaging pass at the end of call ", call_);
   node(0).stage.average();
-  judge_.asked_to_average();
+  checker_.asked_to_average();
   return true;
 }
 
 // What a work that is done has to do with rounds.
 void Run::exchange(int index, const Work& work) {
-  if (work.takes > 0 && !sabotaged(Sabotage::kSkipsAResult, index)) judge_.takes(index, work.takes);
+  if (work.takes > 0 && !sabotaged(Sabotage::kSkipsAResult, index)) checker_.takes(index, work.takes);
   const bool forward = work.kind == WorkKind::kForward;
   if (forward && work.head.kind == wire::PassKind::kAverage) give(index, work.head.round);
   if (work.gives > 0 && !sabotaged(Sabotage::kGivesTooSoon, index)) give(index, work.gives);
@@ -42,7 +42,7 @@ void Run::exchange(int index, const Work& work) {
 
 // The round holds when all have given, and each hears of it at its own time.
 void Run::give(int index, std::uint64_t round) {
-  judge_.gives(index, round);
+  checker_.gives(index, round);
   if (++given_ < scenario_.count()) return;
   given_ = 0;
   ++outcome_.rounds;

@@ -1,4 +1,4 @@
-// Whole clusters of stages on simulated time and a simulated network, drawn from a seed, and a judge of what they
+// Whole clusters of stages on simulated time and a simulated network, drawn from a seed, and a checker of what they
 // promise.
 //
 // The machines are those of stage.h and ending.h. All else is drawn: how many stages there are and who sends to whom,
@@ -44,7 +44,8 @@ enum class Promise : std::uint8_t {
 };
 std::string_view sentence(Promise promise);
 
-// A driver that does something wrong on purpose, to see that the judge finds it. At stage 1, where not said otherwise.
+// A driver that does something wrong on purpose, to see that the checker finds it. At stage 1, where not said
+// otherwise.
 enum class Sabotage : std::uint8_t {
   kNone,
   kAnswersTwice,

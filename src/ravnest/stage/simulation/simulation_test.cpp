@@ -74,7 +74,7 @@ TEST(PipelineSimulationItself, NoChoicesAreTheSimplestRun) {
   EXPECT_EQ(outcome.passes, 1U);
 }
 
-// The first seed at which the judge finds what a driver does wrong; as the breach of that promise, if one is named.
+// The first seed at which the checker finds what a driver does wrong; as the breach of that promise, if one is named.
 SimulationOutcome found(Sabotage sabotage, std::optional<Promise> promise = {}) {
   for (std::uint64_t seed = 0; seed < 5000; ++seed) {
     SimulationOutcome outcome = simulate(seed, {}, sabotage);

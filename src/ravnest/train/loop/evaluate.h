@@ -7,7 +7,7 @@
 #include "ravnest/base/status.h"
 #include "ravnest/graph/ir/graph.h"
 #include "ravnest/graph/run/engine.h"
-#include "ravnest/train/loop/judge.h"
+#include "ravnest/train/loop/criterion.h"
 #include "ravnest/train/node/node.h"
 
 namespace ravnest::train {

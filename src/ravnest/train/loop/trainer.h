@@ -17,7 +17,7 @@
 #include "ravnest/base/status.h"
 #include "ravnest/report/progress.h"
 #include "ravnest/train/config/config.h"
-#include "ravnest/train/loop/judge.h"
+#include "ravnest/train/loop/criterion.h"
 #include "ravnest/train/node/node.h"
 
 namespace ravnest::train {
@@ -32,12 +32,13 @@ struct TrainOutcome {
   std::string summary;  // for people, several lines (report/summary.h)
 };
 
-// For one thread. The node outlives it, and has not been equipped before.
+// For one thread. The node outlives it, and has not been configured before.
 class Trainer {
  public:
-  // Makes all that the config names, and equips the node with it. Data sets are read on the root and on the leaf only:
-  // others need no data files. kInvalid for names and options that do not exist, kUnsupported for models with several
-  // inputs, otherwise as load_dataset. On failure the run is ended on all nodes, which would wait for this one in vain.
+  // Makes all that the config names, and configures the node with it. Data sets are read on the root and on the leaf
+  // only: others need no data files. kInvalid for names and options that do not exist, kUnsupported for models with
+  // several inputs, otherwise as load_dataset. On failure the run is ended on all nodes, which would wait for this one
+  // in vain.
   static Result<Trainer> prepare(Node& node, const TrainConfig& config, TrainerOptions options);
 
   // On the root: trains for the config's epochs, validates, has all nodes save where asked for. On others: serves until
@@ -52,7 +53,7 @@ class Trainer {
   Trainer(Node& node, const TrainConfig& config) : node_(&node), config_(config) {}
 
   Status load_data();
-  Result<Equipment> equipment(const TrainerOptions& options) const;
+  Result<TrainingOptions> training_options(const TrainerOptions& options) const;
 
   Status feed_epochs(const Poll& poll);
   Status feed(const Batch& batch, const Poll& poll);

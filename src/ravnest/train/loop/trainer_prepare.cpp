@@ -44,9 +44,9 @@ Status Trainer::load_data() {
   return {};
 }
 
-Result<Equipment> Trainer::equipment(const TrainerOptions& options) const {
+Result<TrainingOptions> Trainer::training_options(const TrainerOptions& options) const {
   const ir::StageInfo stage = worker::stage_of(node_->engine());
-  Equipment equipment;
+  TrainingOptions training_options;
   if (node_->is_root()) {
     if (Status one = check_one_input(stage.train_call); !one.ok()) return one;
   }
@@ -55,42 +55,43 @@ Result<Equipment> Trainer::equipment(const TrainerOptions& options) const {
     if (!train_output.ok()) return train_output.status();
     const auto eval_output = judged_output(stage.eval_call);
     if (!eval_output.ok()) return eval_output.status();
-    equipment.criterion = make_judge(
+    training_options.criterion = make_criterion(
         {node_->name(), node_->name_of(0), config_.loss, *train_output, *eval_output, training_, validation_});
   }
   const auto schedule = stage::parse_schedule(config_.schedule);
   if (!schedule.ok()) return schedule.status();
-  equipment.schedule = *schedule;
-  equipment.seed = config_.seed;
-  equipment.codec = config_.compression;
-  equipment.recompute = config_.recompute;
-  equipment.update_frequency = static_cast<std::uint64_t>(config_.update_frequency);
-  equipment.microbatches = static_cast<std::uint32_t>(config_.microbatches);
-  equipment.reduce_factor = static_cast<std::uint64_t>(config_.reduce_factor);
+  training_options.schedule = *schedule;
+  training_options.seed = config_.seed;
+  training_options.codec = config_.compression;
+  training_options.recompute = config_.recompute;
+  training_options.update_frequency = static_cast<std::uint64_t>(config_.update_frequency);
+  training_options.microbatches = static_cast<std::uint32_t>(config_.microbatches);
+  training_options.reduce_factor = static_cast<std::uint64_t>(config_.reduce_factor);
   const auto average = stage::parse_average_mode(config_.average);
   if (!average.ok()) return average.status();
-  equipment.average = *average;
-  equipment.average_optimizer = config_.average_optim;
-  if (config_.outer) equipment.outer = {true, config_.outer->momentum, config_.outer->rate};
-  equipment.settings = {{"update_frequency", std::to_string(config_.update_frequency)},
-                        {"microbatches", std::to_string(config_.microbatches)},
-                        {"shard", config_.data.shard.value_or(false) ? "true" : "false"}};
-  equipment.record.loss_file = config_.loss_file;
-  equipment.record.accuracy_file = config_.loss_file.parent_path() / kAccuracyFile;
-  equipment.record.progress = node_->is_root() ? options.progress : nullptr;
+  training_options.average = *average;
+  training_options.average_optimizer = config_.average_optim;
+  if (config_.outer) training_options.outer = {true, config_.outer->momentum, config_.outer->rate};
+  training_options.settings = {{"update_frequency", std::to_string(config_.update_frequency)},
+                               {"microbatches", std::to_string(config_.microbatches)},
+                               {"shard", config_.data.shard.value_or(false) ? "true" : "false"}};
+  training_options.record.loss_file = config_.loss_file;
+  training_options.record.accuracy_file = config_.loss_file.parent_path() / kAccuracyFile;
+  training_options.record.progress = node_->is_root() ? options.progress : nullptr;
   auto optimizer = optim::make_optimizer(config_.optimizer.name, config_.optimizer.options);
   if (!optimizer.ok()) return config_.optimizer.lines.at(optimizer.status());
   if (config_.lr_schedule) {
     auto rates = make_rates(*config_.lr_schedule, **optimizer);
     if (!rates.ok()) return rates.status();
-    (config_.lr_schedule->every == Every::kEpoch ? equipment.on_epochs : equipment.on_update) = std::move(*rates);
+    (config_.lr_schedule->every == Every::kEpoch ? training_options.on_epochs : training_options.on_update) =
+        std::move(*rates);
   }
   if (has_something_to_train(node_->engine())) {
-    equipment.optimizer = std::move(*optimizer);
+    training_options.optimizer = std::move(*optimizer);
   } else {
-    equipment.on_epochs = equipment.on_update = nullptr;
+    training_options.on_epochs = training_options.on_update = nullptr;
   }
-  return equipment;
+  return training_options;
 }
 
 Result<Trainer> Trainer::prepare(Node& node, const TrainConfig& config, TrainerOptions options) {
@@ -100,9 +101,9 @@ Result<Trainer> Trainer::prepare(Node& node, const TrainConfig& config, TrainerO
     return failure;
   };
   if (Status loaded = trainer.load_data(); !loaded.ok()) return given_up(loaded);
-  auto equipment = trainer.equipment(options);
-  if (!equipment.ok()) return given_up(equipment.status());
-  node.equip(std::move(*equipment));
+  auto training_options = trainer.training_options(options);
+  if (!training_options.ok()) return given_up(training_options.status());
+  node.configure(std::move(*training_options));
   node.record().stop_at_nan(config.stop_at_nan);
   return trainer;
 }

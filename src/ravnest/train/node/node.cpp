@@ -73,38 +73,39 @@ struct Node::Outcome {
   std::optional<Result<std::string>> closing;
 };
 
-void Node::equip(Equipment equipment) {
-  equipment_ = std::move(equipment);
+void Node::configure(TrainingOptions training_options) {
+  training_options_ = std::move(training_options);
   if (cluster_ > 0) {
-    for (auto* file : {&equipment_.record.loss_file, &equipment_.record.accuracy_file})
+    for (auto* file : {&training_options_.record.loss_file, &training_options_.record.accuracy_file})
       *file = of_cluster(*file, cluster_);
   }
-  equipment_.record.leaf = nodes_.back();
-  equipment_.record.warn = [this](const std::string& line) { warn(line); };
-  record_ = std::make_unique<RunRecord>(equipment_.record);
+  training_options_.record.leaf = nodes_.back();
+  training_options_.record.warn = [this](const std::string& line) { warn(line); };
+  record_ = std::make_unique<RunRecord>(training_options_.record);
   remove_unfinished(checkpoint::stage_file(options_.trained, cluster_, name()));  // of a run that was killed
   worker::ModelWorkerOptions worker;
-  worker.seed = equipment_.seed;
-  worker.codec = equipment_.codec;
-  worker.recompute = equipment_.recompute;
-  worker.schedule = equipment_.schedule;
-  worker.criterion = equipment_.criterion;
+  worker.seed = training_options_.seed;
+  worker.codec = training_options_.codec;
+  worker.recompute = training_options_.recompute;
+  worker.schedule = training_options_.schedule;
+  worker.criterion = training_options_.criterion;
   worker.before_update = [this](std::uint64_t epoch) { reach(epoch); };
-  worker.on_update = equipment_.on_update;
-  if (equipment_.clip_value > 0 || equipment_.clip_norm > 0) {
-    worker.on_gradients = [value = equipment_.clip_value, norm = equipment_.clip_norm](std::vector<at::Tensor>& own) {
+  worker.on_update = training_options_.on_update;
+  if (training_options_.clip_value > 0 || training_options_.clip_norm > 0) {
+    worker.on_gradients = [value = training_options_.clip_value,
+                           norm = training_options_.clip_norm](std::vector<at::Tensor>& own) {
       if (value > 0) optim::clip_by_value(own, value);
       if (norm > 0) optim::scale_to_norm(own, norm, optim::gradient_norm(own));
     };
   }
   cluster::DriverOptions driver;
   driver.stage = place_;
-  driver.stage.schedule = equipment_.schedule;
+  driver.stage.schedule = training_options_.schedule;
   driver.stage.window = window();
   driver.nodes = nodes_;
   driver.log = options_.log;
   join_rounds(worker, driver);
-  worker_ = std::make_unique<worker::ModelWorker>(engine_, std::move(equipment_.optimizer), std::move(worker));
+  worker_ = std::make_unique<worker::ModelWorker>(engine_, std::move(training_options_.optimizer), std::move(worker));
   driver.on_over = [this](const std::string& task) { return account_of(task); };
   if (is_root()) {
     driver.on_report = [this](wire::Report report) {
@@ -117,7 +118,8 @@ void Node::equip(Equipment equipment) {
 }
 
 int Node::window() const {
-  return equipment_.window > 0 ? equipment_.window : plan_.clusters[static_cast<std::size_t>(cluster_)].window;
+  return training_options_.window > 0 ? training_options_.window
+                                      : plan_.clusters[static_cast<std::size_t>(cluster_)].window;
 }
 
 // -- what all agree on
@@ -129,7 +131,7 @@ Status Node::check_words(const std::vector<std::string>& written) const {
     if (!word.ok()) return word.status();
     words.push_back(std::move(*word));
   }
-  return check_agreement(words, nodes_);
+  return check_alike(words, nodes_);
 }
 
 Result<std::string> Node::account_of(const std::string& written) {
@@ -147,7 +149,7 @@ Result<std::string> Node::account_of(const std::string& written) {
 void Node::reach(std::uint64_t epochs) {
   if (epochs <= epochs_) return;
   epochs_ = epochs;
-  if (equipment_.on_epochs) equipment_.on_epochs(epochs);
+  if (training_options_.on_epochs) training_options_.on_epochs(epochs);
 }
 
 Result<std::string> Node::closing_of(const std::vector<std::string>& accounts) {
@@ -196,16 +198,16 @@ report::RunSummary Node::run_summary(double seconds, std::uint64_t samples, std:
   if (!summaries_.empty() && epochs > 0) run.updates_per_epoch = summaries_.front().updates / epochs;
   run.accuracy = record_->accuracy();
   run.bad_losses = record_->bad_losses();
-  run.schedule = std::string(stage::name(equipment_.schedule));
+  run.schedule = std::string(stage::name(training_options_.schedule));
   run.window = window();
-  if (equipment_.codec != codec::Codec()) run.compression = codec::to_string(equipment_.codec);
+  if (training_options_.codec != codec::Codec()) run.compression = codec::to_string(training_options_.codec);
   run.nodes = summaries_;
   return run;
 }
 
 void Node::warn(const std::string& line) const {
-  if (equipment_.record.progress != nullptr)
-    equipment_.record.progress->above(text(name(), ": ", line));
+  if (training_options_.record.progress != nullptr)
+    training_options_.record.progress->above(text(name(), ": ", line));
   else
     options_.log.warning(line);
 }
@@ -235,10 +237,10 @@ Status Node::save() {
 Status Node::begin(const std::string& call) {
   if (!endpoint_) return cancelled(name(), " has left its cluster");
   if (computing_.joinable()) return invalid("another call is under way; it has to end before ", call, "() begins");
-  Word word{call, equipment_.settings};
-  word.settings["schedule"] = std::string(stage::name(equipment_.schedule));
-  word.settings["seed"] = std::to_string(equipment_.seed);
-  word.settings["compression"] = codec::to_string(equipment_.codec);
+  Word word{call, training_options_.settings};
+  word.settings["schedule"] = std::string(stage::name(training_options_.schedule));
+  word.settings["seed"] = std::to_string(training_options_.seed);
+  word.settings["compression"] = codec::to_string(training_options_.codec);
   before_ = driver_->statistics();
   unsaved_.clear();
   outcome_ = std::make_shared<Outcome>();
@@ -327,8 +329,8 @@ Status Node::feed(const Batch& batch, const Poll& poll) {
   const bool trains = batch.kind == wire::PassKind::kTrain;
   const std::uint64_t samples = samples_of(batch.inputs);
   const auto parts = static_cast<std::uint32_t>(
-      trains ? std::clamp<std::uint64_t>(equipment_.microbatches, 1, std::max<std::uint64_t>(samples, 1)) : 1);
-  const bool update = trains && (trained_ + 1) % equipment_.update_frequency == 0;
+      trains ? std::clamp<std::uint64_t>(training_options_.microbatches, 1, std::max<std::uint64_t>(samples, 1)) : 1);
+  const bool update = trains && (trained_ + 1) % training_options_.update_frequency == 0;
   for (std::uint32_t part = 0; part < parts; ++part) {
     const std::uint64_t rows = rows_of(samples, part, parts);
     const stage::Offer offer{.kind = batch.kind,

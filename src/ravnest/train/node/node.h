@@ -1,7 +1,7 @@
 // One node of a plan, running: its stage of the model, its weights, its place in the cluster.
 //
 //   auto node = Node::open({.name = "node_1"});
-//   node->equip({.optimizer = ..., .criterion = ...});
+//   node->configure({.optimizer = ..., .criterion = ...});
 //   node->begin("train");
 //   node->serve(poll);                                                   // all but the root: until its call is closed
 //   node->feed(batch, poll); ... node->finish({.save = true}, false, poll);   // the root
@@ -36,7 +36,7 @@
 #include "ravnest/plan/plan.h"
 #include "ravnest/report/progress.h"
 #include "ravnest/report/summary.h"
-#include "ravnest/train/node/agreement.h"
+#include "ravnest/train/node/call_messages.h"
 #include "ravnest/train/node/farewell.h"
 #include "ravnest/train/node/run_record.h"
 #include "ravnest/transport/endpoint.h"
@@ -58,7 +58,7 @@ struct NodeOptions {
 };
 
 // All that a node trains with. The schedule, the seed and the codec have to be the same on all nodes.
-struct Equipment {
+struct TrainingOptions {
   std::unique_ptr<optim::Optimizer> optimizer;  // none: for a stage with nothing to train, or a node that does not
   worker::Criterion criterion;                  // of the leaf
   stage::Schedule schedule = stage::Schedule::kAsync;
@@ -71,7 +71,7 @@ struct Equipment {
   // With other clusters:
   std::uint64_t reduce_factor = 0;  // updates between two rounds; 0: a round per epoch
   stage::AverageMode average = stage::AverageMode::kOverlap;
-  average::OuterOptions outer;
+  average::OuterOptimizerOptions outer;
   bool average_optimizer = false;  // and what the optimizer keeps
   double clip_value = 0;           // 0: not; the most that an element of a gradient may be
   double clip_norm = 0;            // 0: not; the most that the norm of all this stage's gradients may be
@@ -114,7 +114,7 @@ class Node {
   const graph::Engine& engine() const { return engine_; }
 
   // Once, before the first call.
-  void equip(Equipment equipment);
+  void configure(TrainingOptions training_options);
 
   // -- calls: each begins with `begin` and ends with `serve` or `finish`, or with a failure
 
@@ -178,7 +178,7 @@ class Node {
   stage::StageOptions place_;
   std::unique_ptr<transport::Endpoint> endpoint_;
 
-  Equipment equipment_;
+  TrainingOptions training_options_;
   std::unique_ptr<RunRecord> record_;
   std::unique_ptr<average::Averager> averager_;  // where there are other clusters
   std::unique_ptr<worker::ModelWorker> worker_;

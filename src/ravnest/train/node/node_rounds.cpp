@@ -3,22 +3,23 @@
 #include <utility>
 
 #include "ravnest/graph/ir/uses.h"
-#include "ravnest/plan/strands.h"
+#include "ravnest/plan/averaging_groups.h"
 #include "ravnest/train/node/node.h"
 
 namespace ravnest::train {
 namespace {
 
-// For each strand the tensors that are first used in it. By place and name, so that the order is the same wherever a
-// cluster is cut.
-std::vector<std::vector<std::string>> names_by_strand(const ir::Model& stage,
-                                                      const std::vector<plan::Strand>& strands) {
+// For each averaging group the tensors that are first used in it. By place and name, so that the order is the same
+// wherever a cluster is cut.
+std::vector<std::vector<std::string>> names_by_group(const ir::Model& stage,
+                                                     const std::vector<plan::AveragingGroup>& averaging_groups) {
   auto uses = ir::first_uses(stage);
   std::ranges::sort(uses, {}, [](const auto& use) { return std::pair(use.second, use.first); });
-  std::vector<std::vector<std::string>> names(strands.size());
+  std::vector<std::vector<std::string>> names(averaging_groups.size());
   for (auto& [name, place] : uses) {
-    const plan::Strand* strand = plan::strand_at(strands, place);
-    if (strand != nullptr) names[static_cast<std::size_t>(strand - strands.data())].push_back(std::move(name));
+    const plan::AveragingGroup* averaging_group = plan::averaging_group_at(averaging_groups, place);
+    if (averaging_group != nullptr)
+      names[static_cast<std::size_t>(averaging_group - averaging_groups.data())].push_back(std::move(name));
   }
   return names;
 }
@@ -28,27 +29,28 @@ std::vector<std::vector<std::string>> names_by_strand(const ir::Model& stage,
 void Node::join_rounds(worker::ModelWorkerOptions& worker, cluster::DriverOptions& driver) {
   if (plan_.clusters.size() == 1) return;
   const auto& stages = plan_.clusters[static_cast<std::size_t>(cluster_)].stages;
-  const std::vector<plan::Strand> strands = plan::strands_of(plan_, stages[static_cast<std::size_t>(stage_)].node);
+  const std::vector<plan::AveragingGroup> averaging_groups =
+      plan::averaging_groups_of(plan_, stages[static_cast<std::size_t>(stage_)].node);
   average::AveragerOptions options{.cluster = cluster_, .stage = stage_, .nodes = nodes_};
   for (const plan::PlannedCluster& cluster : plan_.clusters)
     options.roots.push_back(plan::node_name(cluster.stages.front().node));
-  for (const plan::Strand& strand : strands) {
-    average::StrandPlace& place = options.strands.emplace_back();
-    place.number = static_cast<std::uint32_t>(strand.number);
-    for (const int node : strand.nodes) place.nodes.push_back(plan::node_name(node));
+  for (const plan::AveragingGroup& averaging_group : averaging_groups) {
+    average::AveragingPlace& place = options.averaging_groups.emplace_back();
+    place.number = static_cast<std::uint32_t>(averaging_group.number);
+    for (const int node : averaging_group.nodes) place.nodes.push_back(plan::node_name(node));
   }
-  if (const average::OuterOptions& outer = equipment_.outer; outer.nesterov)
-    equipment_.settings["outer"] = text("nesterov with momentum ", outer.momentum, " and rate ", outer.rate);
-  equipment_.settings["average_optim"] = equipment_.average_optimizer ? "true" : "false";
-  options.codec = equipment_.codec;
-  options.outer = equipment_.outer;
+  if (const average::OuterOptimizerOptions& outer = training_options_.outer; outer.nesterov)
+    training_options_.settings["outer"] = text("nesterov with momentum ", outer.momentum, " and rate ", outer.rate);
+  training_options_.settings["average_optim"] = training_options_.average_optimizer ? "true" : "false";
+  options.codec = training_options_.codec;
+  options.outer = training_options_.outer;
   options.log = options_.log;
   averager_ = std::make_unique<average::Averager>(std::move(options), *endpoint_);
   worker.averaging = averager_.get();
-  worker.strands = names_by_strand(engine_.model(), strands);
-  worker.average_optimizer = equipment_.average_optimizer;
+  worker.averaging_groups = names_by_group(engine_.model(), averaging_groups);
+  worker.average_optimizer = training_options_.average_optimizer;
   driver.averaging = averager_.get();
-  driver.stage.rounds = {true, equipment_.reduce_factor, equipment_.average};
+  driver.stage.rounds = {true, training_options_.reduce_factor, training_options_.average};
 }
 
 std::optional<average::AveragerStatistics> Node::rounds() const {

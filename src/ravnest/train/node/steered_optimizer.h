@@ -56,7 +56,7 @@ class SteeredOptimizer final : public optim::Optimizer {
   }
   std::span<optim::Group> groups() override { return own_->groups(); }
   std::span<const optim::Group> groups() const override { return std::as_const(*own_).groups(); }
-  std::vector<optim::KeptName> kept() const override { return own_->kept(); }
+  std::vector<optim::StateName> state_names() const override { return own_->state_names(); }
   optim::OptimizerState state() const override { return own_->state(); }
   Status load(std::span<const at::Tensor> parameters, const optim::OptimizerState& state) override {
     return own_->load(parameters, state);

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "ravnest/net/errands.h"
+#include "ravnest/net/background_tasks.h"
 #include "ravnest/net/event_descriptor.h"
 #include "ravnest/net/socket.h"
 #include "ravnest/transport/switchboard.h"
@@ -111,7 +111,7 @@ class Loop {
   Switchboard& board_;
   SystemClock clock_;
   Listener listener_;
-  Errands<Dialled> diallings_;
+  BackgroundTasks<Dialled> diallings_;
   ProbeService probes_;
   Poller poller_;
   Complaints complaints_;

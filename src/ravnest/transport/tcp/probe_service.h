@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
-#include "ravnest/net/errands.h"
+#include "ravnest/net/background_tasks.h"
 #include "ravnest/transport/tcp/connection.h"
 #include "ravnest/transport/tcp/endpoint.h"
 #include "ravnest/transport/tcp/tls.h"
@@ -36,7 +36,7 @@ class ProbeService {
 
   const Options& options_;
   const TlsContext* tls_;
-  Errands<Answer> diallings_;
+  BackgroundTasks<Answer> diallings_;
   int under_way_ = 0;
 };
 

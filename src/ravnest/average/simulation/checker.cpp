@@ -1,28 +1,30 @@
-#include "ravnest/average/simulation/judge.h"
+#include "ravnest/average/simulation/checker.h"
 
 #include <algorithm>
 
 namespace ravnest::average::simulation {
 
-void Judge::starts(int cluster, int incarnation) {
+void Checker::starts(int cluster, int incarnation) {
   at(cluster) = {};
   at(cluster).incarnation = incarnation;
 }
 
-void Judge::ends(int cluster) { at(cluster).incarnation = 0; }
+void Checker::ends(int cluster) { at(cluster).incarnation = 0; }
 
-bool Judge::begins(int cluster, const Attempt& attempt, Model entered, bool newcomer) {
+bool Checker::begins(int cluster, const Attempt& attempt, Model entered, bool newcomer) {
   Ring& ring = rings_[attempt.attempt];
-  // A chair that has come back may use a number again that no one whom it reaches remembers.
+  // A leader that has come back may use a number again that no one whom it reaches remembers.
   const auto forgotten = [&](const auto& part) {
     const bool author = part.first == static_cast<int>(attempt.attempt % clusters_.size());
     return !alive(part.first, part.second.incarnation) || (parted_ && !author);
   };
   if (std::ranges::all_of(ring.parts, forgotten)) ring = {attempt, {}, 0};
   if (ring.attempt != attempt) violated("attempt ", attempt.attempt, " is not the same at cluster ", cluster);
-  const bool seated = std::ranges::any_of(
-      attempt.seats, [&](const wire::Seat& seat) { return static_cast<int>(seat.cluster) == cluster; });
-  if (!seated) violated("cluster ", cluster, " has no seat in attempt ", attempt.attempt, " and begins it");
+  const bool participates = std::ranges::any_of(attempt.participants, [&](const wire::Participant& participant) {
+    return static_cast<int>(participant.cluster) == cluster;
+  });
+  if (!participates)
+    violated("cluster ", cluster, " has no participant in attempt ", attempt.attempt, " and begins it");
   if (ring.parts.contains(cluster) && ring.parts[cluster].incarnation == at(cluster).incarnation) {
     violated("cluster ", cluster, " begins attempt ", attempt.attempt, " twice");
   }
@@ -30,32 +32,33 @@ bool Judge::begins(int cluster, const Attempt& attempt, Model entered, bool newc
     violated("cluster ", cluster, " begins round ", attempt.round, " out of turn");
   }
   ring.parts[cluster] = {at(cluster).incarnation, entered, at(cluster).base, newcomer, false};
-  if (!violation_.empty() || ring.parts.size() != attempt.seats.size() || ring.result != 0) return false;
+  if (!violation_.empty() || ring.parts.size() != attempt.participants.size() || ring.result != 0) return false;
   check_bases(ring);
   ring.result = attempt.attempt;
-  for (const wire::Seat& seat : attempt.seats) {
-    if (seat.weight > 0) ring.result = mixed(ring.result, ring.parts[static_cast<int>(seat.cluster)].model);
+  for (const wire::Participant& participant : attempt.participants) {
+    if (participant.weight > 0)
+      ring.result = mixed(ring.result, ring.parts[static_cast<int>(participant.cluster)].model);
   }
   return true;
 }
 
 // Only what was trained from the same weights may be averaged; what a newcomer has is not counted.
-void Judge::check_bases(const Ring& ring) {
+void Checker::check_bases(const Ring& ring) {
   const bool only_newcomers = std::ranges::all_of(ring.parts, [](const auto& part) { return part.second.newcomer; });
   if (only_newcomers) return;
   std::set<std::uint64_t> bases;
   double sum = 0;
-  for (const wire::Seat& seat : ring.attempt.seats) {
-    sum += seat.weight;
-    if (seat.weight > 0) bases.insert(ring.parts.at(static_cast<int>(seat.cluster)).base);
+  for (const wire::Participant& participant : ring.attempt.participants) {
+    sum += participant.weight;
+    if (participant.weight > 0) bases.insert(ring.parts.at(static_cast<int>(participant.cluster)).base);
   }
   if (bases.size() > 1) violated("attempt ", ring.attempt.attempt, " averages what was trained from different weights");
   if (!(sum > 0)) violated("nobody's weight counts in attempt ", ring.attempt.attempt);
 }
 
-void Judge::completes(int cluster, std::uint64_t attempt) { rings_[attempt].parts[cluster].complete = true; }
+void Checker::completes(int cluster, std::uint64_t attempt) { rings_[attempt].parts[cluster].complete = true; }
 
-Model Judge::holds(int cluster, std::uint64_t attempt, const Council::Holds& holds) {
+Model Checker::holds(int cluster, std::uint64_t attempt, const Agreement::Holds& holds) {
   const Ring& ring = rings_[attempt];
   Truth& truth = at(cluster);
   const auto wrong = [&](const auto&... how) {
@@ -68,10 +71,11 @@ Model Judge::holds(int cluster, std::uint64_t attempt, const Council::Holds& hol
   }
   if (!own->second.complete) wrong(" without its result");
   if (ring.attempt.round != holds.round || ring.attempt.last != holds.last) wrong(", which was another round");
-  for (const wire::Seat& seat : ring.attempt.seats) {
-    const auto part = ring.parts.find(static_cast<int>(seat.cluster));
-    if (part == ring.parts.end() || !part->second.complete) wrong(" before cluster ", seat.cluster, " has it");
-    if (static_cast<int>(seat.cluster) == cluster && seat.weight > 1 && !truth.weights.insert(seat.weight).second) {
+  for (const wire::Participant& participant : ring.attempt.participants) {
+    const auto part = ring.parts.find(static_cast<int>(participant.cluster));
+    if (part == ring.parts.end() || !part->second.complete) wrong(" before cluster ", participant.cluster, " has it");
+    if (static_cast<int>(participant.cluster) == cluster && participant.weight > 1 &&
+        !truth.weights.insert(participant.weight).second) {
       wrong(" with a weight that has counted before");
     }
   }
@@ -89,14 +93,15 @@ Model Judge::holds(int cluster, std::uint64_t attempt, const Council::Holds& hol
   return ring.result;
 }
 
-void Judge::all_is_quiet() {
+void Checker::all_is_quiet() {
   if (parted_) return;
   for (int cluster = 0; cluster < static_cast<int>(clusters_.size()); ++cluster) {
     if (at(cluster).incarnation == 0) continue;
     for (const auto& [round, attempt] : at(cluster).held) {
-      for (const auto& [seat, part] : rings_[attempt].parts) {
-        if (alive(seat, part.incarnation) && !at(seat).held.contains(round)) {
-          violated("cluster ", cluster, " held round ", round, " and cluster ", seat, " of the same attempt did not");
+      for (const auto& [participant, part] : rings_[attempt].parts) {
+        if (alive(participant, part.incarnation) && !at(participant).held.contains(round)) {
+          violated("cluster ", cluster, " held round ", round, " and cluster ", participant,
+                   " of the same attempt did not");
         }
       }
     }

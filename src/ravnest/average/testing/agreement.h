@@ -1,4 +1,4 @@
-// Councils side by side, for tests.
+// Agreements side by side, for tests.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,21 @@
 #include <variant>
 #include <vector>
 
-#include "ravnest/average/council.h"
+#include "ravnest/average/agreement.h"
 
 namespace ravnest::average {
 
-// Councils that hear each other at once, unless a message is held back.
+// Agreements that hear each other at once, unless a message is held back.
 class Clusters {
  public:
   explicit Clusters(int count, bool connected = true) {
-    for (int i = 0; i < count; ++i) councils_.emplace_back(i, count);
+    for (int i = 0; i < count; ++i) agreements_.emplace_back(i, count);
     for (int a = 0; a < count && connected; ++a) {
       for (int b = a + 1; b < count; ++b) connect(a, b);
     }
   }
 
-  Council& operator[](int index) { return councils_[static_cast<std::size_t>(index)]; }
+  Agreement& operator[](int index) { return agreements_[static_cast<std::size_t>(index)]; }
 
   void connect(int a, int b) {
     links_[{a, b}] = links_[{b, a}] = true;
@@ -56,7 +56,7 @@ class Clusters {
   void enter(int index, double weight = 1) { act(index, (*this)[index].enter(weight)); }
   void finish(int index, double weight = 1) { act(index, (*this)[index].finish(weight)); }
   void complete(int index) { act(index, (*this)[index].complete(begun[index].attempt)); }
-  void act(int index, Council::Actions actions) {
+  void act(int index, Agreement::Actions actions) {
     take(index, std::move(actions));
     deliver();
   }
@@ -65,15 +65,16 @@ class Clusters {
     for (int i = 0; i < count(); ++i) complete(i);
   }
 
-  int count() const { return static_cast<int>(councils_.size()); }
-  std::vector<int> seats(int index) {
-    std::vector<int> seats;
-    for (const wire::Seat& seat : begun[index].seats) seats.push_back(static_cast<int>(seat.cluster));
-    return seats;
+  int count() const { return static_cast<int>(agreements_.size()); }
+  std::vector<int> participants(int index) {
+    std::vector<int> participants;
+    for (const wire::Participant& participant : begun[index].participants)
+      participants.push_back(static_cast<int>(participant.cluster));
+    return participants;
   }
   std::vector<double> weights(int index) {
     std::vector<double> weights;
-    for (const wire::Seat& seat : begun[index].seats) weights.push_back(seat.weight);
+    for (const wire::Participant& participant : begun[index].participants) weights.push_back(participant.weight);
     return weights;
   }
 
@@ -90,14 +91,14 @@ class Clusters {
     wire::Averaging message;
   };
 
-  void take(int index, Council::Actions actions) {
-    for (Council::Action& action : actions) {
-      if (auto* send = std::get_if<Council::Send>(&action)) {
+  void take(int index, Agreement::Actions actions) {
+    for (Agreement::Action& action : actions) {
+      if (auto* send = std::get_if<Agreement::Send>(&action)) {
         ++sent[{send->to, send->message.kind}];
         if (links_[{index, send->to}]) messages_.push_back({index, send->to, std::move(send->message)});
-      } else if (auto* begin = std::get_if<Council::Begin>(&action)) {
+      } else if (auto* begin = std::get_if<Agreement::Begin>(&action)) {
         begun[index] = begin->attempt;
-      } else if (auto* holds = std::get_if<Council::Holds>(&action)) {
+      } else if (auto* holds = std::get_if<Agreement::Holds>(&action)) {
         held[index].push_back(holds->round);
         last[index] = holds->last;
       } else {
@@ -123,7 +124,7 @@ class Clusters {
     }
   }
 
-  std::vector<Council> councils_;
+  std::vector<Agreement> agreements_;
   std::map<std::pair<int, int>, bool> links_;
   std::map<int, wire::AveragingKind> held_back_;
   std::deque<Message> messages_;

@@ -4,19 +4,21 @@
 // Rounds are numbered from 1, one is held at a time, and each may take several attempts.
 //
 // How it works:
-// - Every root tells every other how it stands, whole, whenever that changes (wire::Averaging, kStand). So whoever has
+// - Every root tells every other how it stands, whole, whenever that changes (wire::Averaging, kState). So whoever has
 //   to decide knows all that there is to know, and there is nothing incremental to lose.
-// - The *companions* of a root are the seats of the last attempt that it was told of, less those that it has lost. Who
-//   was lost once is not one again before the next attempt. A root follows one of them as its *chair*: the one that
+// - The *companions* of a root are the participants of the last attempt that it was told of, less those that it has
+// lost. Who
+//   was lost once is not one again before the next attempt. A root follows one of them as its *leader*: the one that
 //   began the attempt, and where that is lost the lowest. Without companions (it has just started, or is out) it
-//   follows the chair of a group that it sees; where there is none, the lowest cluster of all that are up.
-// - The chair decides, and only while all its companions follow it: then they have given up every chair before it, and
-//   none of them holds something that it does not know of. When all are ready it begins an attempt; when all seats have
-//   the result it commits. Where a seat is lost it begins another with the others.
-// - A commit is known by the stand of anyone who has it: who has the attempt's result and sees that another went on
-//   from there goes on as well. So a round holds on all seats that live, or on none, whoever crashes when.
+//   follows the leader of a group that it sees; where there is none, the lowest cluster of all that are up.
+// - The leader decides, and only while all its companions follow it: then they have given up every leader before it,
+// and
+//   none of them holds something that it does not know of. When all are ready it begins an attempt; when all
+//   participants have the result it commits. Where a participant is lost it begins another with the others.
+// - A commit is known by the state of anyone who has it: who has the attempt's result and sees that another went on
+//   from there goes on as well. So a round holds on all participants that live, or on none, whoever crashes when.
 // - The attempts of cluster c have the numbers that leave the remainder c when divided by the number of clusters, so
-//   two chairs never use the same one. One that has come back may, where it reaches nobody who remembers.
+//   two leaders never use the same one. One that has come back may, where it reaches nobody who remembers.
 // - Where two that live do not reach each other, a cluster may see others go on without it. It then gives those up and
 //   goes on with whom it has left, if only itself. Where two groups meet, the members of the smaller one are out: they
 //   come in as newcomers, whose weights do not count until a round has held.
@@ -38,23 +40,24 @@ namespace ravnest::average {
 // A round is tried with these clusters; it holds when all of them have the result.
 struct Attempt {
   std::uint64_t round = 0;
-  std::uint64_t attempt = 0;      // grows at every cluster
-  std::vector<wire::Seat> seats;  // by cluster
-  bool last = false;              // all seats train no more
-  // The weights themselves are averaged, not what was made of them since the last round: some seat's come from
+  std::uint64_t attempt = 0;                    // grows at every cluster
+  std::vector<wire::Participant> participants;  // by cluster
+  bool last = false;                            // all participants train no more
+  // The weights themselves are averaged, not what was made of them since the last round: some participant's come from
   // elsewhere, or nobody has trained.
   bool whole = false;
 
   bool operator==(const Attempt&) const = default;
 };
 
-class Council {
+class Agreement {
  public:
   struct Send {
     int to = 0;
     wire::Averaging message;
   };
-  // Add up with these seats what was entered, and say `complete` when all of it is there; any earlier attempt is over.
+  // Add up with these participants what was entered, and say `complete` when all of it is there; any earlier attempt is
+  // over.
   struct Begin {
     Attempt attempt;
   };
@@ -69,7 +72,7 @@ class Council {
   using Action = std::variant<Send, Begin, Holds, Out>;
   using Actions = std::vector<Action>;
 
-  Council(int self, int clusters);
+  Agreement(int self, int clusters);
 
   // -- what the owner says
 
@@ -98,18 +101,18 @@ class Council {
   // -- how it is
 
   std::uint64_t round() const { return round_; }  // the next to be held
-  int chair() const;
+  int leader() const;
   bool newcomer() const { return newcomer_; }
   bool entered() const { return entered_; }
   bool finished() const { return finished_; }
   // Somebody needs the round now: enter at the next update rather than when it is due.
   bool called() const { return called_; }
-  // The clusters that follow the same chair, as seen here, with this one.
+  // The clusters that follow the same leader, as seen here, with this one.
   std::vector<int> members() const;
   // The others without whom it can't go on just now: who do not have the open attempt's result, or are not ready for
   // the next round.
   std::vector<int> waiting_for() const;
-  // Grows when a peer comes or goes, and when one follows another chair or has other companions.
+  // Grows when a peer comes or goes, and when one follows another leader or has other companions.
   std::uint64_t changes() const { return changes_; }
   std::uint64_t ignored() const { return ignored_; }  // messages
 
@@ -117,11 +120,11 @@ class Council {
   struct Peer {
     bool seen = false;
     bool up = false;
-    bool told = false;                     // our stand, as it is
+    bool told = false;                     // our state, as it is
     bool sent_out = false;                 // and not heard of since
-    bool turned_us_away = false;           // as a chair, since others do not reach us
+    bool turned_us_away = false;           // as a leader, since others do not reach us
     std::uint64_t called = 0;              // for this round
-    std::optional<wire::Averaging> stand;  // the last, of this connection
+    std::optional<wire::Averaging> state;  // the last, of this connection
   };
   // Of two groups the lower one yields.
   using Rank = std::tuple<bool, std::size_t, std::uint64_t, std::uint64_t>;
@@ -131,14 +134,16 @@ class Council {
   bool is_other(int cluster) const;
   bool may_be_followed(int cluster) const { return peer(cluster).up && !peer(cluster).turned_us_away; }
   bool leads(int cluster) const;
-  const wire::Averaging* stand_of(int cluster) const;  // of a peer that is up
-  wire::Averaging stand() const;
-  static Rank rank(const wire::Averaging& stand);
-  static bool has_seat(const wire::Averaging& message, int cluster);
+  const wire::Averaging* state_of(int cluster) const;  // of a peer that is up
+  wire::Averaging state() const;
+  static Rank rank(const wire::Averaging& state);
+  static bool has_participant(const wire::Averaging& message, int cluster);
   bool has_left(int companion) const;
   bool is_foreign(int cluster) const;
   std::vector<const wire::Averaging*> better_groups() const;
-  bool is_companion(const wire::Seat& seat) const { return companions_.contains(static_cast<int>(seat.cluster)); }
+  bool is_companion(const wire::Participant& participant) const {
+    return companions_.contains(static_cast<int>(participant.cluster));
+  }
   bool fits(const wire::Averaging& message) const;
 
   Actions settle();
@@ -153,7 +158,7 @@ class Council {
   bool on_commit(const wire::Averaging& commit);
   bool on_out(int from, const wire::Averaging& out);
 
-  // Of the chair (council_chair.cpp).
+  // Of the leader (agreement_leader.cpp).
   bool decide();
   bool may_lead() const;
   bool follows(int companion) const;
@@ -165,12 +170,12 @@ class Council {
   bool bring_to_one_round(const std::vector<int>& followers);
   bool begin_if_ready(const std::vector<int>& followers);
   void call(const std::vector<int>& followers);
-  void propose(const std::vector<int>& seats);
+  void propose(const std::vector<int>& participants);
   std::uint64_t next_attempt() const;
 
   int self_;
   int clusters_;
-  int joining_;  // without companions: the chair that it follows
+  int joining_;  // without companions: the leader that it follows
   std::vector<Peer> peers_;
   std::uint64_t round_ = 1;
   bool entered_ = false;
@@ -184,11 +189,11 @@ class Council {
   std::uint64_t attempt_ = 0;    // the last one told of
   std::uint64_t greatest_ = 0;   // attempt that was ever seen
   std::optional<Attempt> open_;  // the same, until it holds or is given up
-  bool own_ = false;             // the open one was begun by this chair
+  bool own_ = false;             // the open one was begun by this leader
   bool complete_ = false;
   std::set<int> missing_;
   std::set<int> companions_;  // with oneself; none: out, or not in yet
-  std::set<int> expected_;    // seats of the last attempt that were not up yet when it began
+  std::set<int> expected_;    // participants of the last attempt that were not up yet when it began
   std::set<int> barred_;      // until a round has held or none is needed: others can't reach them
   bool unseen_given_up_ = false;
   bool patience_over_ = false;  // until something changes

@@ -1,4 +1,4 @@
-// council_simulation: the simulation of how clusters agree on their rounds; seeds.h has the arguments.
+// agreement_simulation: the simulation of how clusters agree on their rounds; seeds.h has the arguments.
 #include "ravnest/average/simulation/simulation.h"
 #include "ravnest/base/text.h"
 #include "seeds.h"
@@ -10,7 +10,7 @@ int main(int count, char** arguments) {
     total += outcome;
     return outcome.violation;
   };
-  return ravnest::run_seeds("council_simulation", count, arguments, simulate, [&] {
+  return ravnest::run_seeds("agreement_simulation", count, arguments, simulate, [&] {
     return ravnest::text(total.messages, " messages, ", total.attempts, " attempts, ", total.commits, " commits, ",
                          total.crashes, " crashes, ", total.returns, " returns, ", total.newcomers,
                          " newcomers taken in, ", total.outs, " outs, ", total.partings, " partings");

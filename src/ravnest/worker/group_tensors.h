@@ -1,8 +1,9 @@
 // The tensors of a stage that take part in averaging between clusters: those that are trained, and the statistics that
 // training keeps.
 //
-// A stage gives them strand by strand (plan/strands.h), as floats, and gets means back. Where it has trained on
-// meanwhile, what the round made of them is added as a difference. Weights that another stage keeps are not among them.
+// A stage gives them averaging group by averaging group (plan/averaging_groups.h), as floats, and gets means back.
+// Where it has trained on meanwhile, what the round made of them is added as a difference. Weights that another stage
+// keeps are not among them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,14 +21,14 @@
 
 namespace ravnest::worker {
 
-class StrandTensors {
+class GroupTensors {
  public:
-  // For each strand of the stage the names of its tensors, in the strand's order; `names` and `tensors` are the
-  // engine's. Of those that training neither updates nor writes nothing is averaged, nor of those that are no
-  // floating-point numbers.
-  StrandTensors(const std::vector<std::vector<std::string>>& strands, std::span<const std::string> names,
-                std::span<const at::Tensor> tensors, std::span<const std::size_t> written,
-                const optim::ParameterStore& store);
+  // For each averaging group of the stage the names of its tensors, in the averaging group's order; `names` and
+  // `tensors` are the engine's. Of those that training neither updates nor writes nothing is averaged, nor of those
+  // that are no floating-point numbers.
+  GroupTensors(const std::vector<std::vector<std::string>>& averaging_groups, std::span<const std::string> names,
+               std::span<const at::Tensor> tensors, std::span<const std::size_t> written,
+               const optim::ParameterStore& store);
 
   // With what `optimizer` keeps, unless that is null.
   average::StageValues values(const optim::ParameterStore& store, const optim::Optimizer* optimizer);
@@ -37,11 +38,11 @@ class StrandTensors {
                  optim::Optimizer* optimizer);
 
  private:
-  struct Strand {
+  struct AveragingGroup {
     std::vector<std::size_t> parameters;  // of the store
     std::vector<at::Tensor> statistics;
   };
-  std::vector<Strand> strands_;
+  std::vector<AveragingGroup> averaging_groups_;
   Staging staging_;
 };
 

@@ -1,11 +1,11 @@
-#include "ravnest/worker/strand_tensors.h"
+#include "ravnest/worker/group_tensors.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <set>
 
-#include "ravnest/worker/kept_values.h"
+#include "ravnest/worker/optimizer_state_values.h"
 
 namespace ravnest::worker {
 namespace {
@@ -31,7 +31,7 @@ void take(const std::vector<float>& given, const std::vector<float>& mean, std::
           const Tensor& into, Staging& staging) {
   const auto count = static_cast<std::size_t>(into.numel());
   TORCH_CHECK(at + count <= given.size() && at + count <= mean.size(), "a round gave ", mean.size(),
-              " values of a strand that has more");
+              " values of an averaging group that has more");
   const auto tensor = [&](const std::vector<float>& values) {
     return at::from_blob(const_cast<float*>(values.data() + at), into.sizes(), at::kFloat);
   };
@@ -44,13 +44,13 @@ void take(const std::vector<float>& given, const std::vector<float>& mean, std::
 
 }  // namespace
 
-StrandTensors::StrandTensors(const std::vector<std::vector<std::string>>& strands, std::span<const std::string> names,
-                             std::span<const Tensor> tensors, std::span<const std::size_t> written,
-                             const optim::ParameterStore& store) {
+GroupTensors::GroupTensors(const std::vector<std::vector<std::string>>& averaging_groups,
+                           std::span<const std::string> names, std::span<const Tensor> tensors,
+                           std::span<const std::size_t> written, const optim::ParameterStore& store) {
   std::set<int> known;  // a weight of two names is one
-  for (const std::vector<std::string>& strand : strands) {
-    Strand& own = strands_.emplace_back();
-    for (const std::string& name : strand) {
+  for (const std::vector<std::string>& averaging_group : averaging_groups) {
+    AveragingGroup& own = averaging_groups_.emplace_back();
+    for (const std::string& name : averaging_group) {
       const auto found = std::ranges::find(names, name);
       TORCH_CHECK(found != names.end(), "the stage has no ", name, " to average");
       const auto i = static_cast<std::size_t>(found - names.begin());
@@ -64,43 +64,44 @@ StrandTensors::StrandTensors(const std::vector<std::vector<std::string>>& strand
   }
 }
 
-average::StageValues StrandTensors::values(const optim::ParameterStore& store, const optim::Optimizer* optimizer) {
+average::StageValues GroupTensors::values(const optim::ParameterStore& store, const optim::Optimizer* optimizer) {
   const at::NoGradGuard without_gradients;
   average::StageValues values;
-  for (const Strand& strand : strands_) {
-    average::StrandValues& own = values.emplace_back();
+  for (const AveragingGroup& averaging_group : averaging_groups_) {
+    average::GroupValues& own = values.emplace_back();
     std::vector<Tensor> parameters;
-    for (const std::size_t parameter : strand.parameters) parameters.push_back(store.parameters()[parameter]);
+    for (const std::size_t parameter : averaging_group.parameters) parameters.push_back(store.parameters()[parameter]);
     own.parameters = values_of(parameters, staging_);
-    own.statistics = values_of(strand.statistics, staging_);
-    if (optimizer != nullptr) own.kept = kept_values(*optimizer, store.parameters(), strand.parameters, staging_);
+    own.statistics = values_of(averaging_group.statistics, staging_);
+    if (optimizer != nullptr)
+      own.kept = optimizer_state_values(*optimizer, store.parameters(), averaging_group.parameters, staging_);
   }
   return values;
 }
 
-Status StrandTensors::take_in(const average::RoundResult& result, bool unchanged, const optim::ParameterStore& store,
-                              optim::Optimizer* optimizer) {
+Status GroupTensors::take_in(const average::RoundResult& result, bool unchanged, const optim::ParameterStore& store,
+                             optim::Optimizer* optimizer) {
   const at::NoGradGuard without_gradients;
-  TORCH_CHECK(result.mean.size() == strands_.size() && result.given.size() == strands_.size(), "a round gave ",
-              result.mean.size(), " strands of ", strands_.size());
-  for (std::size_t i = 0; i < strands_.size(); ++i) {
-    const average::StrandValues& given = result.given[i];
-    const average::StrandValues& mean = result.mean[i];
+  TORCH_CHECK(result.mean.size() == averaging_groups_.size() && result.given.size() == averaging_groups_.size(),
+              "a round gave ", result.mean.size(), " averaging groups of ", averaging_groups_.size());
+  for (std::size_t i = 0; i < averaging_groups_.size(); ++i) {
+    const average::GroupValues& given = result.given[i];
+    const average::GroupValues& mean = result.mean[i];
     std::size_t at = 0;
-    for (const std::size_t parameter : strands_[i].parameters)
+    for (const std::size_t parameter : averaging_groups_[i].parameters)
       take(given.parameters, mean.parameters, at, unchanged, store.parameters()[parameter], staging_);
     at = 0;
     // Passes in flight have these among what autograd keeps, and do not use them: nobody is to mind the change.
-    for (const Tensor& statistic : strands_[i].statistics)
+    for (const Tensor& statistic : averaging_groups_[i].statistics)
       take(given.statistics, mean.statistics, at, unchanged, statistic.variable_data(), staging_);
   }
   staging_.finish();
   if (optimizer == nullptr) return {};
   optim::OptimizerState state = optimizer->state();
-  const std::vector<optim::KeptName> kept = optimizer->kept();
-  for (std::size_t i = 0; i < strands_.size(); ++i) {
+  const std::vector<optim::StateName> kept = optimizer->state_names();
+  for (std::size_t i = 0; i < averaging_groups_.size(); ++i) {
     take_kept(state, kept, result.given[i].kept, result.mean[i].kept, unchanged, store.parameters(),
-              strands_[i].parameters);
+              averaging_groups_[i].parameters);
   }
   return optimizer->load(store.parameters(), state);
 }

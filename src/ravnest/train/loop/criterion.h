@@ -23,7 +23,7 @@ struct BatchedData {
   }
 };
 
-struct JudgeOptions {
+struct CriterionOptions {
   std::string node;  // the leaf and the root, for messages
   std::string root;
   LossKind loss = LossKind::kMse;
@@ -36,6 +36,6 @@ struct JudgeOptions {
 // Targets are found by the pass's epoch and index, and held against the root's by their digest. What is wrong (other
 // labels, none at all, a loss that cannot be computed) leaves it as a std::runtime_error with a sentence for all nodes.
 // Called by one thread at a time.
-worker::Criterion make_judge(JudgeOptions options);
+worker::Criterion make_criterion(CriterionOptions options);
 
 }  // namespace ravnest::train

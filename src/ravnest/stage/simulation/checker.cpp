@@ -1,10 +1,10 @@
-#include "ravnest/stage/simulation/judge.h"
+#include "ravnest/stage/simulation/checker.h"
 
 #include <algorithm>
 
 namespace ravnest::stage::simulation {
 
-Judge::Judge(const Scenario& scenario)
+Checker::Checker(const Scenario& scenario)
     : scenario_(scenario),
       async_(scenario.stages[0].schedule == Schedule::kAsync),
       window_(static_cast<std::uint64_t>(scenario.window())),
@@ -30,17 +30,17 @@ Judge::Judge(const Scenario& scenario)
   }
 }
 
-const Neighbours& Judge::neighbours(int stage, std::uint64_t pass) const {
+const Neighbours& Checker::neighbours(int stage, std::uint64_t pass) const {
   if (averages(pass)) return stage == 0 ? average_from_root_ : average_at_others_;
   return trains(pass) ? options(stage).train : options(stage).evaluate;
 }
 
-std::uint64_t Judge::first_beside(std::uint64_t pass) const {
+std::uint64_t Checker::first_beside(std::uint64_t pass) const {
   return std::max(pass + 1 - std::min(pass + 1, window_), other_kind_[pass]);
 }
 
 // Only of messages that were sent in order to fit.
-void Judge::taken(const Event& message) {
+void Checker::taken(const Event& message) {
   Truth& at = truth(message.to);
   switch (message.kind) {
     case EventKind::kForward: ++at.forwards[message.number]; break;
@@ -51,7 +51,7 @@ void Judge::taken(const Event& message) {
   }
 }
 
-void Judge::begins(int stage, const Work& work) {
+void Checker::begins(int stage, const Work& work) {
   check_rounds_of(stage, work);
   switch (work.kind) {
     case WorkKind::kForward: forward_begins(stage, work); break;
@@ -68,7 +68,7 @@ void Judge::begins(int stage, const Work& work) {
   }
 }
 
-void Judge::forward_begins(int stage, const Work& work) {
+void Checker::forward_begins(int stage, const Work& work) {
   const std::uint64_t pass = work.head.pass;
   Truth& at = truth(stage);
   if (pass != at.forwarded || (stage > 0 && pass >= heads_.size())) {
@@ -91,7 +91,7 @@ void Judge::forward_begins(int stage, const Work& work) {
 }
 
 // The books of a pass are opened when the root begins it.
-void Judge::root_begins(const wire::PassHead& head) {
+void Checker::root_begins(const wire::PassHead& head) {
   const bool averaging = head.kind == wire::PassKind::kAverage;
   note_pass(head);
   if (head.round > 0) check_round(head);
@@ -102,7 +102,7 @@ void Judge::root_begins(const wire::PassHead& head) {
   offer_begins(head, offers_[offers_begun_++]);
 }
 
-void Judge::note_pass(const wire::PassHead& head) {
+void Checker::note_pass(const wire::PassHead& head) {
   const std::uint64_t pass = heads_.size();
   heads_.push_back(head);
   const bool alone = averages(pass) || (pass > 0 && averages(pass - 1));
@@ -119,7 +119,7 @@ void Judge::note_pass(const wire::PassHead& head) {
   }
 }
 
-void Judge::offer_begins(const wire::PassHead& head, const Offer& offer) {
+void Checker::offer_begins(const wire::PassHead& head, const Offer& offer) {
   const bool as_offered = head.kind == offer.kind && head.batch == offer.batch && head.part == offer.part &&
                           head.parts == offer.parts && head.weight == offer.weight && head.update == offer.update &&
                           head.epoch == offer.epoch && head.step == steps_;
@@ -130,7 +130,7 @@ void Judge::offer_begins(const wire::PassHead& head, const Offer& offer) {
   check_mark(head, offer);
 }
 
-void Judge::check_in_flight(int stage, std::uint64_t pass) {
+void Checker::check_in_flight(int stage, std::uint64_t pass) {
   const Truth& at = truth(stage);
   const bool whole_batch = scenario_.stages[0].schedule == Schedule::kGpipe && trains(pass);
   const std::uint64_t first = whole_batch ? pass - heads_[pass].part : pass;
@@ -151,7 +151,7 @@ void Judge::check_in_flight(int stage, std::uint64_t pass) {
   }
 }
 
-void Judge::check_version(int stage, const wire::PassHead& head) {
+void Checker::check_version(int stage, const wire::PassHead& head) {
   const Truth& at = truth(stage);
   const std::uint64_t before = flags_[head.pass];
   if (at.updates < head.updates || at.updates > before) {
@@ -178,7 +178,7 @@ void Judge::check_version(int stage, const wire::PassHead& head) {
   }
 }
 
-void Judge::backward_begins(int stage, const Work& work) {
+void Checker::backward_begins(int stage, const Work& work) {
   const std::uint64_t pass = work.head.pass;
   Truth& at = truth(stage);
   if (pass != at.backwarded || pass >= at.forwarded) {
@@ -213,7 +213,7 @@ void Judge::backward_begins(int stage, const Work& work) {
   }
 }
 
-void Judge::update_begins(int stage, const Work& work) {
+void Checker::update_begins(int stage, const Work& work) {
   const Truth& at = truth(stage);
   if (work.number != at.updates || at.flagged != at.updates + 1) {
     return violated(Promise::kUpdates, "stage ", stage, " makes update ", work.number, " after ", at.updates,
@@ -229,7 +229,7 @@ void Judge::update_begins(int stage, const Work& work) {
   }
 }
 
-void Judge::ends(int stage, const Work& work) {
+void Checker::ends(int stage, const Work& work) {
   Truth& at = truth(stage);
   const std::uint64_t pass = work.head.pass;
   switch (work.kind) {
@@ -275,15 +275,15 @@ void Judge::ends(int stage, const Work& work) {
 }
 
 // The newest version is alive in any case.
-void Judge::hold(Truth& at, std::uint64_t version) {
+void Checker::hold(Truth& at, std::uint64_t version) {
   if (at.held[version]++ == 0 && version != at.updates) ++at.alive;
 }
 
-void Judge::release(Truth& at, std::uint64_t version) {
+void Checker::release(Truth& at, std::uint64_t version) {
   if (--at.held[version] == 0 && version != at.updates) --at.alive;
 }
 
-void Judge::check_versions(int stage) {
+void Checker::check_versions(int stage) {
   const Truth& at = truth(stage);
   const std::uint64_t most = !async_ ? 1 : spaced_ ? 2 : at.forwarded - at.backwarded + 1;
   if (at.alive > most || at.alive > at.forwarded - at.backwarded + 1) {
@@ -292,7 +292,7 @@ void Judge::check_versions(int stage) {
   }
 }
 
-void Judge::call_over(int stage) {
+void Checker::call_over(int stage) {
   Truth& at = truth(stage);
   if (at.calls_over == ends_of_calls_.size()) {
     return violated(Promise::kEveryPassOnce, "stage ", stage, " ends more calls than there were");
@@ -331,11 +331,11 @@ void Judge::call_over(int stage) {
   }
 }
 
-void Judge::all_done(const std::vector<const Stage*>& stages) {
+void Checker::all_done(const std::vector<const Stage*>& stages) {
   for (int stage = 0; stage < scenario_.count(); ++stage) all_done(stage, *stages[static_cast<std::size_t>(stage)]);
 }
 
-void Judge::all_done(int stage, const Stage& machine) {
+void Checker::all_done(int stage, const Stage& machine) {
   const Truth& at = truth(stage);
   if (at.forwarded != heads_.size() || at.backwarded != heads_.size() || offers_begun_ != offers_.size()) {
     violated(Promise::kEveryPassOnce, "stage ", stage, " has computed ", at.backwarded, " passes of ", heads_.size(),
@@ -356,7 +356,7 @@ void Judge::all_done(int stage, const Stage& machine) {
   const bool same_rounds = machine.rounds_entered() == at.entered && machine.rounds_taken() == at.taken;
   if (!machine.idle() || !same_rounds || machine.updates() != at.updates || machine.passes_begun() != at.forwarded ||
       machine.counts() != at.counts) {
-    violated(Promise::kCounts, "stage ", stage, " counts otherwise than the judge");
+    violated(Promise::kCounts, "stage ", stage, " counts otherwise than the checker");
   }
 }
 

@@ -1,4 +1,4 @@
-#include "ravnest/train/node/agreement.h"
+#include "ravnest/train/node/call_messages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ using testing::HasSubstr;
 
 const std::vector<std::string> kNodes = {"node_0", "node_4"};
 
-TEST(Agreement, ComesBackAsItWas) {
+TEST(CallMessages, ComesBackAsItWas) {
   const auto word = decode_word(encode(Word{"train", {{"schedule", "sync"}, {"seed", "42"}}}));
   ASSERT_TRUE(word.ok()) << word.status();
   EXPECT_EQ(word->call, "train");
@@ -26,7 +26,7 @@ TEST(Agreement, ComesBackAsItWas) {
   }
 }
 
-TEST(Agreement, WhatIsNoAgreementIsCorrupt) {
+TEST(CallMessages, WhatIsNoAgreementIsCorrupt) {
   for (const char* written : {"", "[]", "{}", "{\"call\": 3, \"settings\": {}}", "{\"save\": 1}"}) {
     EXPECT_EQ(decode_word(written).status().code(), Code::kCorrupt) << written;
     EXPECT_EQ(decode_task(written).status().code(), Code::kCorrupt) << written;
@@ -34,7 +34,7 @@ TEST(Agreement, WhatIsNoAgreementIsCorrupt) {
   }
 }
 
-TEST(Agreement, ANodeThatCouldNotSaveIsNamedWithItsReasonAndWithThoseThatCould) {
+TEST(CallMessages, ANodeThatCouldNotSaveIsNamedWithItsReasonAndWithThoseThatCould) {
   std::vector<Account> accounts(2);
   EXPECT_EQ(sentence_of_unsaved(accounts, kNodes), "");
   accounts[1].summary.node = "node_4";
@@ -48,20 +48,20 @@ TEST(Agreement, ANodeThatCouldNotSaveIsNamedWithItsReasonAndWithThoseThatCould) 
   EXPECT_EQ(sentence_of_unsaved({*read, *read}, kNodes).find("saved are"), std::string::npos);
 }
 
-TEST(Agreement, IsThereWhereAllSayTheSame) {
+TEST(CallMessages, IsThereWhereAllSayTheSame) {
   const Word word{"train", {{"seed", "1"}}};
-  EXPECT_TRUE(check_agreement({word, word}, kNodes).ok());
+  EXPECT_TRUE(check_alike({word, word}, kNodes).ok());
 }
 
-TEST(Agreement, NamesTheNodesThatRunDifferentCalls) {
-  const Status status = check_agreement({{"train", {}}, {"evaluate", {}}}, kNodes);
+TEST(CallMessages, NamesTheNodesThatRunDifferentCalls) {
+  const Status status = check_alike({{"train", {}}, {"evaluate", {}}}, kNodes);
   EXPECT_THAT(status.message(), HasSubstr("node_0 runs train() while node_4 runs evaluate()"));
 }
 
-TEST(Agreement, NamesTheSettingThatDiffers) {
-  const Status status = check_agreement({{"train", {{"seed", "1"}}}, {"train", {{"seed", "2"}}}}, kNodes);
+TEST(CallMessages, NamesTheSettingThatDiffers) {
+  const Status status = check_alike({{"train", {{"seed", "1"}}}, {"train", {{"seed", "2"}}}}, kNodes);
   EXPECT_THAT(status.message(), HasSubstr("seed is 1 on node_0 and 2 on node_4"));
-  EXPECT_FALSE(check_agreement({{"train", {{"seed", "1"}}}, {"train", {}}}, kNodes).ok());
+  EXPECT_FALSE(check_alike({{"train", {{"seed", "1"}}}, {"train", {}}}, kNodes).ok());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // What stages promise each other, held against what they do.
 //
-// The judge knows the scenario and sees every work begin and end and every message that is taken. It keeps its own
+// The checker knows the scenario and sees every work begin and end and every message that is taken. It keeps its own
 // books and asks the machines nothing until the end.
 #pragma once
 
@@ -17,9 +17,9 @@
 
 namespace ravnest::stage::simulation {
 
-class Judge {
+class Checker {
  public:
-  explicit Judge(const Scenario& scenario);
+  explicit Checker(const Scenario& scenario);
 
   void taken(const Event& message);
   void begins(int stage, const Work& work);

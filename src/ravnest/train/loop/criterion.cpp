@@ -1,4 +1,4 @@
-#include "ravnest/train/loop/judge.h"
+#include "ravnest/train/loop/criterion.h"
 
 #include <ATen/ATen.h>
 
@@ -15,9 +15,10 @@ namespace {
 
 using worker::Verdict;
 
-class Judge {
+class LeafCriterion {
  public:
-  explicit Judge(JudgeOptions options) : options_(std::move(options)), loss_(*make_loss(name(options_.loss))) {}
+  explicit LeafCriterion(CriterionOptions options)
+      : options_(std::move(options)), loss_(*make_loss(name(options_.loss))) {}
 
   Verdict operator()(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
     const bool trains = head.kind == wire::PassKind::kTrain;
@@ -76,7 +77,7 @@ class Judge {
     return targets;
   }
 
-  const JudgeOptions options_;
+  const CriterionOptions options_;
   const Loss loss_;
   std::uint64_t last_batch_ = 0;
   at::Tensor last_;
@@ -84,9 +85,9 @@ class Judge {
 
 }  // namespace
 
-worker::Criterion make_judge(JudgeOptions options) {
+worker::Criterion make_criterion(CriterionOptions options) {
   // Shared, since std::function copies what it holds.
-  return [judge = std::make_shared<Judge>(std::move(options))](
+  return [judge = std::make_shared<LeafCriterion>(std::move(options))](
              const wire::PassHead& head, const std::vector<c10::IValue>& outputs) { return (*judge)(head, outputs); };
 }
 

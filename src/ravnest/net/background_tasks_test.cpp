@@ -1,4 +1,4 @@
-#include "ravnest/net/errands.h"
+#include "ravnest/net/background_tasks.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -19,20 +19,20 @@ bool becomes_readable(int descriptor) {
   return ::poll(&watched, 1, kPatienceMs) == 1;
 }
 
-TEST(Errands, ResultsComeBackOnce) {
-  Errands<std::string> errands;
-  ASSERT_TRUE(errands.start([](int) { return std::string("done"); }).ok());
-  ASSERT_TRUE(becomes_readable(errands.ready()));
-  EXPECT_EQ(errands.take(), std::vector<std::string>{"done"});
-  EXPECT_TRUE(errands.take().empty());
+TEST(BackgroundTasks, ResultsComeBackOnce) {
+  BackgroundTasks<std::string> tasks;
+  ASSERT_TRUE(tasks.start([](int) { return std::string("done"); }).ok());
+  ASSERT_TRUE(becomes_readable(tasks.ready()));
+  EXPECT_EQ(tasks.take(), std::vector<std::string>{"done"});
+  EXPECT_TRUE(tasks.take().empty());
 }
 
-TEST(Errands, AnErrandIsToldThatItsOwnerIsGone) {
+TEST(BackgroundTasks, AnBackgroundTaskIsToldThatItsOwnerIsGone) {
   const auto told = std::make_shared<std::promise<bool>>();
   auto outcome = told->get_future();
   {
-    Errands<int> errands;
-    ASSERT_TRUE(errands
+    BackgroundTasks<int> tasks;
+    ASSERT_TRUE(tasks
                     .start([told](int stop) {
                       told->set_value(becomes_readable(stop));
                       return 1;
@@ -43,17 +43,17 @@ TEST(Errands, AnErrandIsToldThatItsOwnerIsGone) {
   EXPECT_TRUE(outcome.get());
 }
 
-TEST(Errands, ThreadsOfErrandsTakeNoSignals) {
-  Errands<bool> errands;
-  ASSERT_TRUE(errands
+TEST(BackgroundTasks, ThreadsOfBackgroundTasksTakeNoSignals) {
+  BackgroundTasks<bool> tasks;
+  ASSERT_TRUE(tasks
                   .start([](int) {
                     sigset_t blocked;
                     ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
                     return ::sigismember(&blocked, SIGTERM) == 1;
                   })
                   .ok());
-  ASSERT_TRUE(becomes_readable(errands.ready()));
-  EXPECT_EQ(errands.take(), std::vector<bool>{true});
+  ASSERT_TRUE(becomes_readable(tasks.ready()));
+  EXPECT_EQ(tasks.take(), std::vector<bool>{true});
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ Result<Word> decode_word(std::string_view text);
 
 // Whether all nodes are ready for the same thing; the first is the root. A failure names the nodes that differ, in
 // what, and what to do.
-Status check_agreement(const std::vector<Word>& words, const std::vector<std::string>& nodes);
+Status check_alike(const std::vector<Word>& words, const std::vector<std::string>& nodes);
 
 // What every node has to do after the passes.
 struct Task {

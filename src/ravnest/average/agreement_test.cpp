@@ -1,9 +1,9 @@
-#include "ravnest/average/council.h"
+#include "ravnest/average/agreement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ravnest/average/testing/council.h"
+#include "ravnest/average/testing/agreement.h"
 
 namespace ravnest::average {
 namespace {
@@ -14,28 +14,28 @@ using testing::IsEmpty;
 using wire::Averaging;
 using wire::AveragingKind;
 
-TEST(Council, OneClusterHoldsItsRoundsAlone) {
+TEST(Agreement, OneClusterHoldsItsRoundsAlone) {
   Clusters clusters(1);
   clusters.hold_round();
   clusters.hold_round();
   EXPECT_THAT(clusters.held[0], ElementsAre(1, 2));
 }
 
-TEST(Council, AnAttemptBeginsWhenAllHaveEntered) {
+TEST(Agreement, AnAttemptBeginsWhenAllHaveEntered) {
   Clusters clusters(3);
   clusters.enter(0);
   clusters.enter(1);
   EXPECT_TRUE(clusters.begun.empty());
   EXPECT_THAT(clusters[0].waiting_for(), ElementsAre(2));
   clusters.enter(2);
-  EXPECT_THAT(clusters.seats(2), ElementsAre(0, 1, 2));
+  EXPECT_THAT(clusters.participants(2), ElementsAre(0, 1, 2));
   EXPECT_EQ(clusters.begun[0], clusters.begun[2]);
   EXPECT_THAT(clusters[0].waiting_for(), ElementsAre(1, 2)) << "for their results";
   for (int i = 0; i < 3; ++i) clusters.complete(i);
   EXPECT_THAT(clusters[0].waiting_for(), ElementsAre(1, 2)) << "for them to enter the next round";
 }
 
-TEST(Council, ARoundHoldsWhenAllHaveTheResult) {
+TEST(Agreement, ARoundHoldsWhenAllHaveTheResult) {
   Clusters clusters(3);
   for (int i = 0; i < 3; ++i) clusters.enter(i);
   clusters.complete(0);
@@ -46,37 +46,37 @@ TEST(Council, ARoundHoldsWhenAllHaveTheResult) {
   EXPECT_EQ(clusters[1].round(), 2U);
 }
 
-TEST(Council, TheLowestClusterIsTheFirstChair) {
+TEST(Agreement, TheLowestClusterIsTheFirstLeader) {
   Clusters clusters(3);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(clusters[i].chair(), 0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(clusters[i].leader(), 0);
   EXPECT_THAT(clusters[2].members(), ElementsAre(0, 1, 2));
 }
 
-TEST(Council, WeightsAreThoseThatWereGiven) {
+TEST(Agreement, WeightsAreThoseThatWereGiven) {
   Clusters clusters(2);
   clusters.enter(0, 3);
   clusters.enter(1, 5);
   EXPECT_THAT(clusters.weights(1), ElementsAre(3, 5));
 }
 
-TEST(Council, WhereNobodyHasAWeightAllCountAlike) {
+TEST(Agreement, WhereNobodyHasAWeightAllCountAlike) {
   Clusters clusters(2);
   clusters.enter(0, 0);
   clusters.enter(1, 0);
   EXPECT_THAT(clusters.weights(0), ElementsAre(1, 1));
 }
 
-TEST(Council, TheFirstAttemptWaitsForClustersThatWereNeverSeen) {
+TEST(Agreement, TheFirstAttemptWaitsForClustersThatWereNeverSeen) {
   Clusters clusters(3, false);
   clusters.connect(0, 1);
   clusters.enter(0);
   clusters.enter(1);
   EXPECT_TRUE(clusters.begun.empty());
   clusters.act(0, clusters[0].begin_without_the_unseen());
-  EXPECT_THAT(clusters.seats(1), ElementsAre(0, 1));
+  EXPECT_THAT(clusters.participants(1), ElementsAre(0, 1));
 }
 
-TEST(Council, AResultOfAnotherAttemptDoesNotCount) {
+TEST(Agreement, AResultOfAnotherAttemptDoesNotCount) {
   Clusters clusters(2);
   clusters.enter(0);
   clusters.enter(1);
@@ -85,7 +85,7 @@ TEST(Council, AResultOfAnotherAttemptDoesNotCount) {
   EXPECT_TRUE(clusters.held.empty());
 }
 
-TEST(Council, ACommitWithoutTheResultIsIgnored) {
+TEST(Agreement, ACommitWithoutTheResultIsIgnored) {
   Clusters clusters(2);
   clusters.enter(0);
   clusters.enter(1);
@@ -98,32 +98,32 @@ TEST(Council, ACommitWithoutTheResultIsIgnored) {
   EXPECT_EQ(clusters[1].ignored(), 1U);
 }
 
-TEST(Council, OnlyTheChairBeginsAttempts) {
+TEST(Agreement, OnlyTheLeaderBeginsAttempts) {
   Clusters clusters(3);
   Averaging go;
   go.kind = AveragingKind::kGo;
   go.round = 1;
   go.attempt = 100;
-  go.seats = {{1, 1.0}, {2, 1.0}};
+  go.participants = {{1, 1.0}, {2, 1.0}};
   clusters.act(2, clusters[2].on_message(1, go));
   EXPECT_TRUE(clusters.begun.empty());
   EXPECT_EQ(clusters[2].ignored(), 1U);
 }
 
-TEST(Council, WhatNamesClustersThatDoNotExistIsIgnored) {
+TEST(Agreement, WhatNamesClustersThatDoNotExistIsIgnored) {
   Clusters clusters(2);
-  Averaging stand;
-  stand.chair = 9;
-  EXPECT_THAT(clusters[0].on_message(1, stand), IsEmpty());
-  stand.chair = 0;
-  stand.seats = {{7, 1.0}};
-  EXPECT_THAT(clusters[0].on_message(1, stand), IsEmpty());
+  Averaging state;
+  state.leader = 9;
+  EXPECT_THAT(clusters[0].on_message(1, state), IsEmpty());
+  state.leader = 0;
+  state.participants = {{7, 1.0}};
+  EXPECT_THAT(clusters[0].on_message(1, state), IsEmpty());
   EXPECT_THAT(clusters[0].on_message(-1, {}), IsEmpty());
   EXPECT_THAT(clusters[0].on_message(0, {}), IsEmpty());
   EXPECT_EQ(clusters[0].ignored(), 4U);
 }
 
-TEST(Council, WhoComesLaterIsANewcomerWithoutWeight) {
+TEST(Agreement, WhoComesLaterIsANewcomerWithoutWeight) {
   Clusters clusters(3, false);
   clusters.connect(0, 1);
   clusters.act(0, clusters[0].begin_without_the_unseen());
@@ -141,7 +141,7 @@ TEST(Council, WhoComesLaterIsANewcomerWithoutWeight) {
   EXPECT_THAT(clusters.held[2], ElementsAre(2));
 }
 
-TEST(Council, ARoundInWhichNobodyTrainedIsOfTheWeightsThemselves) {
+TEST(Agreement, ARoundInWhichNobodyTrainedIsOfTheWeightsThemselves) {
   Clusters clusters(2);
   for (const double weight : {0.0, 4.0}) {
     for (const int i : {0, 1}) clusters.enter(i, weight);
@@ -151,7 +151,7 @@ TEST(Council, ARoundInWhichNobodyTrainedIsOfTheWeightsThemselves) {
   }
 }
 
-TEST(Council, ANewcomerDoesNotTakeTheChair) {
+TEST(Agreement, ANewcomerDoesNotTakeTheLeader) {
   Clusters clusters(3, false);
   clusters.connect(1, 2);
   clusters.act(1, clusters[1].begin_without_the_unseen());
@@ -159,12 +159,12 @@ TEST(Council, ANewcomerDoesNotTakeTheChair) {
   for (const int i : {1, 2}) clusters.complete(i);
   clusters.connect(0, 1);
   clusters.connect(0, 2);
-  EXPECT_EQ(clusters[0].chair(), 1);
+  EXPECT_EQ(clusters[0].leader(), 1);
   clusters.hold_round();
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(clusters[i].chair(), 1);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(clusters[i].leader(), 1);
 }
 
-TEST(Council, TheOthersAreCalledWhenANewcomerHasEntered) {
+TEST(Agreement, TheOthersAreCalledWhenANewcomerHasEntered) {
   Clusters clusters(3, false);
   clusters.connect(0, 1);
   clusters.act(0, clusters[0].begin_without_the_unseen());
@@ -183,7 +183,7 @@ TEST(Council, TheOthersAreCalledWhenANewcomerHasEntered) {
   EXPECT_FALSE(clusters[1].called());
 }
 
-TEST(Council, NobodyWaitsForANewcomerToEnter) {
+TEST(Agreement, NobodyWaitsForANewcomerToEnter) {
   Clusters clusters(3, false);
   clusters.connect(0, 1);
   clusters.act(0, clusters[0].begin_without_the_unseen());
@@ -192,10 +192,10 @@ TEST(Council, NobodyWaitsForANewcomerToEnter) {
   clusters.connect(0, 2);
   clusters.connect(1, 2);
   for (const int i : {0, 1}) clusters.enter(i);
-  EXPECT_THAT(clusters.seats(0), ElementsAre(0, 1));
+  EXPECT_THAT(clusters.participants(0), ElementsAre(0, 1));
 }
 
-TEST(Council, WhoHasFinishedIsInEveryRoundAndCountsOnce) {
+TEST(Agreement, WhoHasFinishedIsInEveryRoundAndCountsOnce) {
   Clusters clusters(2);
   clusters.finish(1, 7);
   clusters.enter(0, 3);
@@ -206,7 +206,7 @@ TEST(Council, WhoHasFinishedIsInEveryRoundAndCountsOnce) {
   EXPECT_THAT(clusters.weights(0), ElementsAre(3, 0));
 }
 
-TEST(Council, WhenAllHaveFinishedALastRoundIsHeldAndNoMore) {
+TEST(Agreement, WhenAllHaveFinishedALastRoundIsHeldAndNoMore) {
   Clusters clusters(2);
   clusters.finish(0);
   clusters.finish(1);
@@ -217,7 +217,7 @@ TEST(Council, WhenAllHaveFinishedALastRoundIsHeldAndNoMore) {
   EXPECT_EQ(clusters[0].round(), 2U);
 }
 
-TEST(Council, WhoFinishesDuringARoundEntersTheNextWithThatWeight) {
+TEST(Agreement, WhoFinishesDuringARoundEntersTheNextWithThatWeight) {
   Clusters clusters(2);
   clusters.enter(0, 3);
   clusters.enter(1, 4);
@@ -229,7 +229,7 @@ TEST(Council, WhoFinishesDuringARoundEntersTheNextWithThatWeight) {
   EXPECT_TRUE(clusters.begun[0].last);
 }
 
-TEST(Council, WhoResumesIsWaitedForAgain) {
+TEST(Agreement, WhoResumesIsWaitedForAgain) {
   Clusters clusters(2);
   clusters.finish(1);
   clusters.act(1, clusters[1].resume());

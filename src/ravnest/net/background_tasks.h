@@ -1,6 +1,6 @@
 // Work that makes its thread wait, done by threads of their own for one that must not wait itself.
 //
-// Each errand has a thread that ends by itself, even after the owner is gone: the system has calls that nothing can cut
+// Each task has a thread that ends by itself, even after the owner is gone: the system has calls that nothing can cut
 // short. Its result waits until it is taken; what comes after the owner is gone is dropped. `start` and `take` are for
 // one thread at a time.
 #pragma once
@@ -26,12 +26,12 @@ inline void block_signals() {
 }
 
 template <class T>
-class Errands {
+class BackgroundTasks {
  public:
-  Errands() = default;
-  Errands(const Errands&) = delete;
-  Errands& operator=(const Errands&) = delete;
-  ~Errands() {
+  BackgroundTasks() = default;
+  BackgroundTasks(const BackgroundTasks&) = delete;
+  BackgroundTasks& operator=(const BackgroundTasks&) = delete;
+  ~BackgroundTasks() {
     const std::lock_guard lock(shared_->mutex);
     shared_->ended = true;
     shared_->results.clear();

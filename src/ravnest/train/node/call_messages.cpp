@@ -1,4 +1,4 @@
-#include "ravnest/train/node/agreement.h"
+#include "ravnest/train/node/call_messages.h"
 
 #include <nlohmann/json.hpp>
 
@@ -38,7 +38,7 @@ Result<Word> decode_word(std::string_view written) {
   });
 }
 
-Status check_agreement(const std::vector<Word>& words, const std::vector<std::string>& nodes) {
+Status check_alike(const std::vector<Word>& words, const std::vector<std::string>& nodes) {
   const Word& own = words.front();
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i].call != own.call) {

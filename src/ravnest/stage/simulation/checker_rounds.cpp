@@ -1,13 +1,13 @@
 // What is promised of the rounds in which clusters average their weights.
 #include <utility>
 
-#include "ravnest/stage/simulation/judge.h"
+#include "ravnest/stage/simulation/checker.h"
 
 namespace ravnest::stage::simulation {
 
 // -- which passes take part in a round
 
-void Judge::check_round(const wire::PassHead& head) {
+void Checker::check_round(const wire::PassHead& head) {
   const Truth& root = truth(0);
   if (head.round != given_after_.size() + 1 || root.held_round + 1 != head.round) {
     violated(Promise::kRounds, "the root begins round ", head.round, " with pass ", head.pass, ", after ",
@@ -16,7 +16,7 @@ void Judge::check_round(const wire::PassHead& head) {
   given_after_.push_back(kNobody);
 }
 
-bool Judge::is_due(const Offer& offer) const {
+bool Checker::is_due(const Offer& offer) const {
   const Rounds& rounds = scenario_.rounds();
   if (!rounds.held || !offer.update) return false;
   if (rounds.every > 0) return updates_since_round_ + 1 >= rounds.every;
@@ -24,7 +24,7 @@ bool Judge::is_due(const Offer& offer) const {
 }
 
 // Marks that nobody called for are foreseen. A call may come when the next pass is made already and can't begin yet.
-void Judge::check_mark(const wire::PassHead& head, const Offer& offer) {
+void Checker::check_mark(const wire::PassHead& head, const Offer& offer) {
   if (drain_due_) violated(Promise::kRounds, "the root begins pass ", head.pass, ", where an averaging pass is due");
   if (offer.kind != wire::PassKind::kTrain) {
     if (head.round > 0) violated(Promise::kRounds, "pass ", head.pass, " takes part in a round and does not train");
@@ -50,12 +50,12 @@ void Judge::check_mark(const wire::PassHead& head, const Offer& offer) {
   }
 }
 
-void Judge::called() {
+void Checker::called() {
   ++calls_;
   if (updates_to_heed_ == 0) updates_to_heed_ = scenario_.rounds().mode == AverageMode::kDrain ? 3 : 2;
 }
 
-void Judge::averaging_begins(const wire::PassHead& head) {
+void Checker::averaging_begins(const wire::PassHead& head) {
   const bool called_for = calls_ > 0 && scenario_.rounds().mode == AverageMode::kDrain;
   if (!drain_due_ && !averaging_asked_ && !called_for) {
     violated(Promise::kRounds, "pass ", head.pass, " averages, and nothing asks for it");
@@ -69,7 +69,7 @@ void Judge::averaging_begins(const wire::PassHead& head) {
   round_samples_ = std::exchange(samples_since_round_, 0);
 }
 
-void Judge::enters(std::uint64_t round, std::uint64_t samples) {
+void Checker::enters(std::uint64_t round, std::uint64_t samples) {
   if (samples != round_samples_) {
     violated(Promise::kRounds, "the root enters round ", round, " with ", samples, " samples of ", round_samples_);
   }
@@ -78,7 +78,7 @@ void Judge::enters(std::uint64_t round, std::uint64_t samples) {
 // -- what goes in and out
 
 // What the stage means to do; `gives` and `takes` hear what its driver does.
-void Judge::check_rounds_of(int stage, const Work& work) {
+void Checker::check_rounds_of(int stage, const Work& work) {
   const Truth& at = truth(stage);
   const bool updates = work.kind == WorkKind::kUpdate || work.kind == WorkKind::kAverage;
   const bool averages_now = work.kind == WorkKind::kForward && work.head.kind == wire::PassKind::kAverage;
@@ -96,7 +96,7 @@ void Judge::check_rounds_of(int stage, const Work& work) {
   }
 }
 
-void Judge::gives(int stage, std::uint64_t round) {
+void Checker::gives(int stage, std::uint64_t round) {
   Truth& at = truth(stage);
   if (round != at.entered + 1 || round > given_after_.size()) {
     return violated(Promise::kRoundVersion, "stage ", stage, " gives to round ", round, " after round ", at.entered);
@@ -114,7 +114,7 @@ void Judge::gives(int stage, std::uint64_t round) {
   }
 }
 
-void Judge::takes(int stage, std::uint64_t round) {
+void Checker::takes(int stage, std::uint64_t round) {
   Truth& at = truth(stage);
   if (round != at.taken + 1 || round > at.held_round) {
     violated(Promise::kRoundTaken, "stage ", stage, " takes in round ", round, " after round ", at.taken, ", where ",

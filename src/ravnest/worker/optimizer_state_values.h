@@ -18,11 +18,11 @@
 namespace ravnest::worker {
 
 // Of these parameters, by their indices.
-std::vector<float> kept_values(const optim::Optimizer& optimizer, std::span<const at::Tensor> parameters,
-                               std::span<const std::size_t> indices, Staging& staging);
+std::vector<float> optimizer_state_values(const optim::Optimizer& optimizer, std::span<const at::Tensor> parameters,
+                                          std::span<const std::size_t> indices, Staging& staging);
 
 // Into the optimizer's state: `mean` in place of `given`, or where it has made steps since the difference of the two.
-void take_kept(optim::OptimizerState& state, std::span<const optim::KeptName> kept, std::span<const float> given,
+void take_kept(optim::OptimizerState& state, std::span<const optim::StateName> kept, std::span<const float> given,
                std::span<const float> mean, bool unchanged, std::span<const at::Tensor> parameters,
                std::span<const std::size_t> indices);
 

@@ -1,4 +1,4 @@
-#include "ravnest/average/council.h"
+#include "ravnest/average/agreement.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,18 +8,18 @@ namespace ravnest::average {
 using wire::Averaging;
 using wire::AveragingKind;
 
-Council::Council(int self, int clusters)
+Agreement::Agreement(int self, int clusters)
     : self_(self), clusters_(clusters), joining_(self), peers_(static_cast<std::size_t>(clusters)) {}
 
 // -- what the owner says
 
-Council::Actions Council::enter(double weight) {
+Agreement::Actions Agreement::enter(double weight) {
   entered_ = true;
   weight_ = weight;
   return settle();
 }
 
-Council::Actions Council::finish(double weight) {
+Agreement::Actions Agreement::finish(double weight) {
   finished_ = true;
   if (entered_) {
     weight_after_ = weight;
@@ -30,31 +30,31 @@ Council::Actions Council::finish(double weight) {
   return settle();
 }
 
-Council::Actions Council::resume() {
+Agreement::Actions Agreement::resume() {
   if (finished_ && !weight_after_) entered_ = false;
   finished_ = false;
   weight_after_.reset();
   return settle();
 }
 
-Council::Actions Council::complete(std::uint64_t attempt) {
+Agreement::Actions Agreement::complete(std::uint64_t attempt) {
   if (open_ && open_->attempt == attempt) complete_ = true;
   return settle();
 }
 
-Council::Actions Council::missing(int cluster) {
+Agreement::Actions Agreement::missing(int cluster) {
   if (is_other(cluster) && open_) missing_.insert(cluster);
   return settle();
 }
 
-Council::Actions Council::begin_without_the_unseen() {
+Agreement::Actions Agreement::begin_without_the_unseen() {
   unseen_given_up_ = patience_over_ = true;
   return settle();
 }
 
 // -- what comes from the network
 
-Council::Actions Council::on_peer(int cluster, bool up) {
+Agreement::Actions Agreement::on_peer(int cluster, bool up) {
   if (!is_other(cluster) || peer(cluster).up == up) return {};
   const bool seen = peer(cluster).seen || up;
   peer(cluster) = {};
@@ -71,25 +71,25 @@ Council::Actions Council::on_peer(int cluster, bool up) {
   return settle();
 }
 
-Council::Actions Council::on_message(int from, const Averaging& message) {
+Agreement::Actions Agreement::on_message(int from, const Averaging& message) {
   if (!is_other(from) || !peer(from).up || !fits(message)) {
     ++ignored_;
     return {};
   }
-  if (message.kind == AveragingKind::kStand) {
+  if (message.kind == AveragingKind::kState) {
     greatest_ = std::max(greatest_, message.attempt);
     peer(from).sent_out = false;
-    const Averaging* before = stand_of(from);
-    if (before == nullptr || before->chair != message.chair || before->seats != message.seats) {
+    const Averaging* before = state_of(from);
+    if (before == nullptr || before->leader != message.leader || before->participants != message.participants) {
       patience_over_ = false;
       ++changes_;
     }
-    peer(from).stand = message;
+    peer(from).state = message;
     // It followed when the attempt was begun, and may have changed its mind before it heard of it.
-    if (companions_.contains(from) && std::cmp_not_equal(message.chair, self_)) own_ = false;
+    if (companions_.contains(from) && std::cmp_not_equal(message.leader, self_)) own_ = false;
     return settle();
   }
-  bool taken = from == chair();
+  bool taken = from == leader();
   switch (message.kind) {
     case AveragingKind::kGo: taken = taken && on_go(message); break;
     case AveragingKind::kCommit: taken = taken && on_commit(message); break;
@@ -104,22 +104,23 @@ Council::Actions Council::on_message(int from, const Averaging& message) {
   return settle();
 }
 
-bool Council::fits(const Averaging& message) const {
-  if (std::cmp_greater_equal(message.chair, clusters_)) return false;
-  return std::ranges::all_of(message.seats,
-                             [&](const wire::Seat& seat) { return std::cmp_less(seat.cluster, clusters_); });
+bool Agreement::fits(const Averaging& message) const {
+  if (std::cmp_greater_equal(message.leader, clusters_)) return false;
+  return std::ranges::all_of(message.participants, [&](const wire::Participant& participant) {
+    return std::cmp_less(participant.cluster, clusters_);
+  });
 }
 
-bool Council::on_go(const Averaging& go) {
+bool Agreement::on_go(const Averaging& go) {
   const bool adopts = newcomer_ && companions_.empty();
-  if ((go.round != round_ && !adopts) || go.attempt <= attempt_ || !has_seat(go, self_)) return false;
+  if ((go.round != round_ && !adopts) || go.attempt <= attempt_ || !has_participant(go, self_)) return false;
   round_ = go.round;
   begin(go);
   own_ = false;
   return true;
 }
 
-bool Council::on_commit(const Averaging& commit) {
+bool Agreement::on_commit(const Averaging& commit) {
   const bool known = commit.attempt == attempt_ && commit.round + 1 == round_ && !open_;
   if (known) return true;
   if (!complete_ || commit.attempt != attempt_ || commit.round != round_) return false;
@@ -128,7 +129,7 @@ bool Council::on_commit(const Averaging& commit) {
 }
 
 // Who is out already is so for a reason that came later.
-bool Council::on_out(int from, const Averaging& out) {
+bool Agreement::on_out(int from, const Averaging& out) {
   if (companions_.empty() || out.attempt != attempt_) return false;
   go_out(out.round);
   if (out.last) peer(from).turned_us_away = patience_over_ = true;
@@ -137,18 +138,18 @@ bool Council::on_out(int from, const Averaging& out) {
 
 // -- what follows from it
 
-Council::Actions Council::settle() {
+Agreement::Actions Agreement::settle() {
   while (learn() || give_up() || adopt_round() || decide()) tell();
   tell();
   return std::exchange(actions_, {});
 }
 
 // Only a commit leads from an attempt to the next round, unless one is out in between and has no companions.
-bool Council::learn() {
+bool Agreement::learn() {
   if (!complete_) return false;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
-    const Averaging* other = stand_of(cluster);
-    if (other == nullptr || other->seats.empty()) continue;
+    const Averaging* other = state_of(cluster);
+    if (other == nullptr || other->participants.empty()) continue;
     if (other->attempt != attempt_ || other->round != round_ + 1) continue;
     hold();
     return true;
@@ -157,15 +158,15 @@ bool Council::learn() {
 }
 
 // Companions that went on elsewhere, and one's own group where there is a better one.
-bool Council::give_up() {
+bool Agreement::give_up() {
   if (companions_.empty()) return false;
   const auto left = std::erase_if(companions_, [&](int companion) { return has_left(companion); });
   if (left > 0) return true;
-  if (const int chair_now = chair(); patience_over_ && chair_now != self_ && !leads(chair_now)) {
-    return companions_.erase(chair_now) > 0;
+  if (const int leader_now = leader(); patience_over_ && leader_now != self_ && !leads(leader_now)) {
+    return companions_.erase(leader_now) > 0;
   }
   for (const Averaging* other : better_groups()) {
-    if (!leads(static_cast<int>(other->chair))) continue;
+    if (!leads(static_cast<int>(other->leader))) continue;
     go_out(other->round);
     return true;
   }
@@ -173,46 +174,46 @@ bool Council::give_up() {
 }
 
 // By the stands of their members.
-std::vector<const Averaging*> Council::better_groups() const {
-  Rank own = rank(stand());
+std::vector<const Averaging*> Agreement::better_groups() const {
+  Rank own = rank(state());
   for (const int companion : companions_) {
-    const Averaging* other = stand_of(companion);
+    const Averaging* other = state_of(companion);
     if (other != nullptr && !is_foreign(companion)) own = std::max(own, rank(*other));
   }
   std::vector<const Averaging*> better;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
-    if (is_foreign(cluster) && rank(*stand_of(cluster)) > own) better.push_back(stand_of(cluster));
+    if (is_foreign(cluster) && rank(*state_of(cluster)) > own) better.push_back(state_of(cluster));
   }
   return better;
 }
 
-bool Council::has_left(int companion) const {
-  const Averaging* other = stand_of(companion);
+bool Agreement::has_left(int companion) const {
+  const Averaging* other = state_of(companion);
   if (other == nullptr) return false;
-  if (other->seats.empty() && other->attempt >= attempt_) return true;
-  return !other->seats.empty() && !has_seat(*other, self_) && other->attempt > attempt_;
+  if (other->participants.empty() && other->attempt >= attempt_) return true;
+  return !other->participants.empty() && !has_participant(*other, self_) && other->attempt > attempt_;
 }
 
-bool Council::is_foreign(int cluster) const {
-  const Averaging* other = stand_of(cluster);
-  if (other == nullptr || other->seats.empty() || std::cmp_equal(other->chair, chair())) return false;
-  const bool rivals = chair() == self_ && std::cmp_equal(other->chair, cluster);
-  return rivals || !companions_.contains(cluster) || !has_seat(*other, self_);
+bool Agreement::is_foreign(int cluster) const {
+  const Averaging* other = state_of(cluster);
+  if (other == nullptr || other->participants.empty() || std::cmp_equal(other->leader, leader())) return false;
+  const bool rivals = leader() == self_ && std::cmp_equal(other->leader, cluster);
+  return rivals || !companions_.contains(cluster) || !has_participant(*other, self_);
 }
 
-// Who has no companions takes the number from its chair, and as a chair from its followers. Another number than its own
-// means that they have been through rounds without it.
-bool Council::adopt_round() {
+// Who has no companions takes the number from its leader, and as a leader from its followers. Another number than its
+// own means that they have been through rounds without it.
+bool Agreement::adopt_round() {
   if (!companions_.empty()) return false;
   std::uint64_t adopted = round_;
-  if (const int chair_now = chair(); chair_now != self_) {
-    if (const Averaging* other = stand_of(chair_now)) adopted = other->round;
+  if (const int leader_now = leader(); leader_now != self_) {
+    if (const Averaging* other = state_of(leader_now)) adopted = other->round;
   } else {
     std::uint64_t of_group = 0;
     for (int cluster = 0; cluster < clusters_; ++cluster) {
-      const Averaging* other = stand_of(cluster);
-      if (other == nullptr || std::cmp_not_equal(other->chair, self_)) continue;
-      std::uint64_t& greatest = other->seats.empty() ? adopted : of_group;
+      const Averaging* other = state_of(cluster);
+      if (other == nullptr || std::cmp_not_equal(other->leader, self_)) continue;
+      std::uint64_t& greatest = other->participants.empty() ? adopted : of_group;
       greatest = std::max(greatest, other->round);
     }
     if (of_group > 0) adopted = of_group;
@@ -224,9 +225,9 @@ bool Council::adopt_round() {
   return true;
 }
 
-void Council::tell() {
-  joining_ = companions_.empty() ? chair() : self_;
-  const Averaging now = stand();
+void Agreement::tell() {
+  joining_ = companions_.empty() ? leader() : self_;
+  const Averaging now = state();
   const bool changed = now != told_;
   told_ = now;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
@@ -236,22 +237,22 @@ void Council::tell() {
   }
 }
 
-void Council::begin(const Averaging& go) {
+void Agreement::begin(const Averaging& go) {
   attempt_ = go.attempt;
   greatest_ = std::max(greatest_, attempt_);
-  open_ = Attempt{go.round, go.attempt, go.seats, go.last, go.whole};
+  open_ = Attempt{go.round, go.attempt, go.participants, go.last, go.whole};
   complete_ = false;
   missing_.clear();
   companions_.clear();
   expected_.clear();
-  for (const wire::Seat& seat : go.seats) {
-    const int cluster = static_cast<int>(seat.cluster);
+  for (const wire::Participant& participant : go.participants) {
+    const int cluster = static_cast<int>(participant.cluster);
     (cluster == self_ || peer(cluster).up ? companions_ : expected_).insert(cluster);
   }
   actions_.emplace_back(Begin{*open_});
 }
 
-void Council::hold() {
+void Agreement::hold() {
   last_held_ = open_->last;
   actions_.emplace_back(Holds{round_, last_held_});
   ++round_;
@@ -264,7 +265,7 @@ void Council::hold() {
   barred_.clear();
 }
 
-void Council::go_out(std::uint64_t their_round) {
+void Agreement::go_out(std::uint64_t their_round) {
   newcomer_ = newcomer_ || std::max(round_, their_round) > 1;
   entered_ = finished_;
   weight_ = weight_after_.value_or(weight_);
@@ -281,86 +282,87 @@ void Council::go_out(std::uint64_t their_round) {
 
 // -- how it is
 
-bool Council::is_other(int cluster) const { return cluster >= 0 && cluster < clusters_ && cluster != self_; }
+bool Agreement::is_other(int cluster) const { return cluster >= 0 && cluster < clusters_ && cluster != self_; }
 
-bool Council::has_seat(const Averaging& message, int cluster) {
-  return std::ranges::any_of(message.seats,
-                             [&](const wire::Seat& seat) { return std::cmp_equal(seat.cluster, cluster); });
+bool Agreement::has_participant(const Averaging& message, int cluster) {
+  return std::ranges::any_of(message.participants, [&](const wire::Participant& participant) {
+    return std::cmp_equal(participant.cluster, cluster);
+  });
 }
 
-const Averaging* Council::stand_of(int cluster) const {
+const Averaging* Agreement::state_of(int cluster) const {
   const Peer& other = peer(cluster);
-  return other.up && other.stand ? &*other.stand : nullptr;
+  return other.up && other.state ? &*other.state : nullptr;
 }
 
-// It can be followed, and takes itself to be the chair.
-bool Council::leads(int cluster) const {
-  const Averaging* other = stand_of(cluster);
-  return cluster == self_ || (other != nullptr && may_be_followed(cluster) && std::cmp_equal(other->chair, cluster));
+// It can be followed, and takes itself to be the leader.
+bool Agreement::leads(int cluster) const {
+  const Averaging* other = state_of(cluster);
+  return cluster == self_ || (other != nullptr && may_be_followed(cluster) && std::cmp_equal(other->leader, cluster));
 }
 
-Averaging Council::stand() const {
-  Averaging stand;
-  stand.round = round_;
-  stand.attempt = attempt_;
-  stand.chair = static_cast<std::uint32_t>(chair());
-  stand.entered = entered_;
-  stand.finished = finished_ && !weight_after_;
-  stand.newcomer = newcomer_;
-  stand.complete = complete_;
-  stand.weight = newcomer_ ? 0 : weight_;
-  for (const int cluster : missing_) stand.missing.push_back(static_cast<std::uint32_t>(cluster));
-  for (const int cluster : companions_) stand.seats.push_back({static_cast<std::uint32_t>(cluster), 0});
-  return stand;
+Averaging Agreement::state() const {
+  Averaging state;
+  state.round = round_;
+  state.attempt = attempt_;
+  state.leader = static_cast<std::uint32_t>(leader());
+  state.entered = entered_;
+  state.finished = finished_ && !weight_after_;
+  state.newcomer = newcomer_;
+  state.complete = complete_;
+  state.weight = newcomer_ ? 0 : weight_;
+  for (const int cluster : missing_) state.missing.push_back(static_cast<std::uint32_t>(cluster));
+  for (const int cluster : companions_) state.participants.push_back({static_cast<std::uint32_t>(cluster), 0});
+  return state;
 }
 
-Council::Rank Council::rank(const Averaging& stand) {
-  return {!stand.newcomer, stand.seats.size(), stand.round, stand.attempt};
+Agreement::Rank Agreement::rank(const Averaging& state) {
+  return {!state.newcomer, state.participants.size(), state.round, state.attempt};
 }
 
-int Council::chair() const {
+int Agreement::leader() const {
   if (!companions_.empty()) {
     const int author = static_cast<int>(attempt_ % static_cast<std::uint64_t>(clusters_));
     return companions_.contains(author) ? author : *companions_.begin();
   }
   // Who changed at every turn to the better of two groups would hold up both.
-  if (joining_ != self_ && leads(joining_) && !stand_of(joining_)->seats.empty()) return joining_;
+  if (joining_ != self_ && leads(joining_) && !state_of(joining_)->participants.empty()) return joining_;
   const Averaging* best = nullptr;
   bool groups = false;
   int lowest = self_;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     if (cluster == self_ || may_be_followed(cluster)) lowest = std::min(lowest, cluster);
-    const Averaging* other = stand_of(cluster);
-    if (other == nullptr || other->seats.empty()) continue;
+    const Averaging* other = state_of(cluster);
+    if (other == nullptr || other->participants.empty()) continue;
     groups = true;
-    if (!leads(static_cast<int>(other->chair))) continue;
+    if (!leads(static_cast<int>(other->leader))) continue;
     if (best == nullptr || rank(*best) < rank(*other)) best = other;
   }
-  if (best != nullptr) return static_cast<int>(best->chair);
+  if (best != nullptr) return static_cast<int>(best->leader);
   return groups && patience_over_ ? self_ : lowest;
 }
 
-std::vector<int> Council::members() const {
+std::vector<int> Agreement::members() const {
   std::vector<int> members;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
-    const Averaging* other = stand_of(cluster);
-    if (cluster == self_ || (other != nullptr && std::cmp_equal(other->chair, chair()))) members.push_back(cluster);
+    const Averaging* other = state_of(cluster);
+    if (cluster == self_ || (other != nullptr && std::cmp_equal(other->leader, leader()))) members.push_back(cluster);
   }
   return members;
 }
 
-std::vector<int> Council::waiting_for() const {
+std::vector<int> Agreement::waiting_for() const {
   std::vector<int> waiting;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     if (cluster == self_) continue;
-    const Averaging* other = stand_of(cluster);
-    const bool seated = open_ && std::ranges::find(open_->seats, static_cast<std::uint32_t>(cluster),
-                                                   &wire::Seat::cluster) != open_->seats.end();
+    const Averaging* other = state_of(cluster);
+    const bool participates = open_ && std::ranges::find(open_->participants, static_cast<std::uint32_t>(cluster),
+                                                         &wire::Participant::cluster) != open_->participants.end();
     const bool complete = other != nullptr && other->complete && other->attempt == attempt_;
-    const bool follows = other != nullptr && std::cmp_equal(other->chair, chair());
+    const bool follows = other != nullptr && std::cmp_equal(other->leader, leader());
     const bool ready = other != nullptr && (other->entered || other->finished || other->newcomer);
     const bool silent = other == nullptr && attempt_ == 0 && peer(cluster).up;
-    if (open_ ? seated && !complete : silent || (follows && !ready)) waiting.push_back(cluster);
+    if (open_ ? participates && !complete : silent || (follows && !ready)) waiting.push_back(cluster);
   }
   return waiting;
 }

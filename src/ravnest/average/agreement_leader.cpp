@@ -1,85 +1,86 @@
-// What a council does where it is the chair.
+// What an agreement does where it is the leader.
 #include <algorithm>
 #include <utility>
 
-#include "ravnest/average/council.h"
+#include "ravnest/average/agreement.h"
 
 namespace ravnest::average {
 
 using wire::Averaging;
 using wire::AveragingKind;
 
-bool Council::decide() {
-  if (chair() != self_) return false;
+bool Agreement::decide() {
+  if (leader() != self_) return false;
   if (patience_over_ && go_on_without_the_others()) return true;
   if (!may_lead() || !std::ranges::all_of(companions_, [&](int companion) { return follows(companion); })) return false;
   if (open_ && own_) {
     if (part_from_missing()) return true;
-    own_ = std::ranges::all_of(open_->seats, [&](const wire::Seat& seat) { return is_companion(seat); });
+    own_ = std::ranges::all_of(open_->participants,
+                               [&](const wire::Participant& participant) { return is_companion(participant); });
     if (own_) return commit_if_complete();
   }
   const std::vector<int> all = members();
   return bring_to_one_round(all) || begin_if_ready(all);
 }
 
-bool Council::follows(int companion) const {
-  const Averaging* other = stand_of(companion);
-  return companion == self_ || (other != nullptr && std::cmp_equal(other->chair, self_));
+bool Agreement::follows(int companion) const {
+  const Averaging* other = state_of(companion);
+  return companion == self_ || (other != nullptr && std::cmp_equal(other->leader, self_));
 }
 
-// But not without a chair that claims this one for its own attempt: it sees that there is a later one, and comes.
-bool Council::go_on_without_the_others() {
+// But not without a leader that claims this one for its own attempt: it sees that there is a later one, and comes.
+bool Agreement::go_on_without_the_others() {
   expected_.clear();
   const auto comes = [&](int companion) {
-    const Averaging* other = stand_of(companion);
-    return other != nullptr && std::cmp_equal(other->chair, companion) && has_seat(*other, self_) &&
-           rank(*other) < rank(stand());
+    const Averaging* other = state_of(companion);
+    return other != nullptr && std::cmp_equal(other->leader, companion) && has_participant(*other, self_) &&
+           rank(*other) < rank(state());
   };
   return std::erase_if(companions_, [&](int companion) { return !follows(companion) && !comes(companion); }) > 0;
 }
 
 // Where there are others whom it can't follow now it may be able to soon; and without companions of its own it may know
 // less than they do.
-bool Council::may_lead() const {
+bool Agreement::may_lead() const {
   if (!expected_.empty()) return false;
   if (!companions_.empty()) return patience_over_ || better_groups().empty();
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     if (!is_other(cluster)) continue;
     if (!peer(cluster).seen && !unseen_given_up_ && attempt_ == 0) return false;
     if (!peer(cluster).up) continue;
-    const Averaging* other = stand_of(cluster);
-    if (other == nullptr || (std::cmp_not_equal(other->chair, self_) && !patience_over_)) return false;
+    const Averaging* other = state_of(cluster);
+    if (other == nullptr || (std::cmp_not_equal(other->leader, self_) && !patience_over_)) return false;
   }
   return true;
 }
 
-bool Council::commit_if_complete() {
-  for (const wire::Seat& seat : open_->seats) {
-    const int cluster = static_cast<int>(seat.cluster);
-    const Averaging* other = stand_of(cluster);
+bool Agreement::commit_if_complete() {
+  for (const wire::Participant& participant : open_->participants) {
+    const int cluster = static_cast<int>(participant.cluster);
+    const Averaging* other = state_of(cluster);
     if (!(cluster == self_ ? complete_ : other->complete && other->attempt == attempt_)) return false;
   }
   Averaging commit;
   commit.kind = AveragingKind::kCommit;
   commit.round = round_;
   commit.attempt = attempt_;
-  for (const wire::Seat& seat : open_->seats) {
-    if (const int to = static_cast<int>(seat.cluster); to != self_) actions_.emplace_back(Send{to, commit});
+  for (const wire::Participant& participant : open_->participants) {
+    if (const int to = static_cast<int>(participant.cluster); to != self_) actions_.emplace_back(Send{to, commit});
   }
   hold();
   return true;
 }
 
-bool Council::names_missing(int cluster, int other) const {
+bool Agreement::names_missing(int cluster, int other) const {
   if (cluster == self_) return missing_.contains(other);
-  const Averaging* named_by = stand_of(cluster);
+  const Averaging* named_by = state_of(cluster);
   return named_by != nullptr && named_by->attempt == attempt_ &&
          std::ranges::any_of(named_by->missing, [&](std::uint32_t named) { return std::cmp_equal(named, other); });
 }
 
-// Never the chair; rather a newcomer; rather the one that was named; of two that name each other the higher.
-int Council::who_goes(int by, int named) const {
-  const auto newcomer = [&](int cluster) { return cluster != self_ && stand_of(cluster)->newcomer; };
+// Never the leader; rather a newcomer; rather the one that was named; of two that name each other the higher.
+int Agreement::who_goes(int by, int named) const {
+  const auto newcomer = [&](int cluster) { return cluster != self_ && state_of(cluster)->newcomer; };
   if (named == self_ || by == self_) return named == self_ ? by : named;
   if (newcomer(by) != newcomer(named)) return newcomer(by) ? by : named;
   return names_missing(named, by) ? std::max(by, named) : named;
@@ -87,11 +88,11 @@ int Council::who_goes(int by, int named) const {
 
 // Of two of which one does not reach the other one has to go, and is barred until the round has held. Where those who
 // stay need no round any more it goes on alone.
-bool Council::part_from_missing() {
+bool Agreement::part_from_missing() {
   const std::size_t before = companions_.size();
-  for (const wire::Seat& seat : open_->seats) {
-    for (const wire::Seat& named : open_->seats) {
-      const int by = static_cast<int>(seat.cluster);
+  for (const wire::Participant& participant : open_->participants) {
+    for (const wire::Participant& named : open_->participants) {
+      const int by = static_cast<int>(participant.cluster);
       const int other = static_cast<int>(named.cluster);
       if (by == other || !companions_.contains(by) || !companions_.contains(other) || !names_missing(by, other))
         continue;
@@ -103,7 +104,7 @@ bool Council::part_from_missing() {
       out.round = round_;
       out.attempt = attempt_;
       out.last = std::ranges::all_of(
-          companions_, [&](int cluster) { return cluster == self_ ? finished_ : stand_of(cluster)->finished; });
+          companions_, [&](int cluster) { return cluster == self_ ? finished_ : state_of(cluster)->finished; });
       actions_.emplace_back(Send{goes, out});
     }
   }
@@ -111,13 +112,13 @@ bool Council::part_from_missing() {
 }
 
 // Nothing is begun before all are at the same round. Those that are behind and have its result, or no companions, come
-// by themselves. Others are out, and so is who has companions and is not one of this chair's: it may have held other
+// by themselves. Others are out, and so is who has companions and is not one of this leader's: it may have held other
 // rounds under the same numbers.
-bool Council::bring_to_one_round(const std::vector<int>& followers) {
+bool Agreement::bring_to_one_round(const std::vector<int>& followers) {
   if (companions_.empty()) return false;
   for (const int cluster : followers) {
-    if (cluster == self_ || stand_of(cluster)->seats.empty()) continue;
-    const Averaging& other = *stand_of(cluster);
+    if (cluster == self_ || state_of(cluster)->participants.empty()) continue;
+    const Averaging& other = *state_of(cluster);
     const bool stranger = !companions_.contains(cluster) && !other.newcomer && std::max(round_, other.round) > 1;
     if (!stranger && other.round > round_) {
       go_out(other.round);
@@ -135,21 +136,21 @@ bool Council::bring_to_one_round(const std::vector<int>& followers) {
   return false;
 }
 
-bool Council::begin_if_ready(const std::vector<int>& followers) {
-  const Averaging own = stand();
-  std::vector<int> seats;
+bool Agreement::begin_if_ready(const std::vector<int>& followers) {
+  const Averaging own = state();
+  std::vector<int> participants;
   bool all_ready = true;  // but newcomers, which nobody waits for
   bool wanted = false;
   bool all_finished = true;
   bool newcomer_ready = false;
   for (const int cluster : followers) {
-    const Averaging& one = cluster == self_ ? own : *stand_of(cluster);
+    const Averaging& one = cluster == self_ ? own : *state_of(cluster);
     if (one.round != round_ || peer(cluster).sent_out) return false;
     if (barred_.contains(cluster)) continue;
     const bool ready = one.entered || one.finished;
     all_ready = all_ready && (ready || one.newcomer);
     if (!ready) continue;
-    seats.push_back(cluster);
+    participants.push_back(cluster);
     wanted = wanted || one.entered || one.newcomer;
     newcomer_ready = newcomer_ready || one.newcomer;
     all_finished = all_finished && one.finished;
@@ -160,12 +161,12 @@ bool Council::begin_if_ready(const std::vector<int>& followers) {
     barred_.clear();
     return true;
   }
-  if (!all_ready || !wanted || !std::ranges::binary_search(seats, self_)) return false;
-  propose(seats);
+  if (!all_ready || !wanted || !std::ranges::binary_search(participants, self_)) return false;
+  propose(participants);
   return true;
 }
 
-void Council::call(const std::vector<int>& followers) {
+void Agreement::call(const std::vector<int>& followers) {
   Averaging call;
   call.kind = AveragingKind::kCall;
   call.round = round_;
@@ -174,13 +175,13 @@ void Council::call(const std::vector<int>& followers) {
       called_ = called_ || !(entered_ || finished_);
       continue;
     }
-    const Averaging& other = *stand_of(cluster);
+    const Averaging& other = *state_of(cluster);
     if (other.entered || other.finished || std::exchange(peer(cluster).called, round_) == round_) continue;
     actions_.emplace_back(Send{cluster, call});
   }
 }
 
-void Council::propose(const std::vector<int>& seats) {
+void Agreement::propose(const std::vector<int>& participants) {
   Averaging go;
   go.kind = AveragingKind::kGo;
   go.round = round_;
@@ -188,29 +189,29 @@ void Council::propose(const std::vector<int>& seats) {
   go.last = true;
   double sum = 0;
   bool only_newcomers = true;
-  const Averaging own = stand();
-  for (const int cluster : seats) {
-    const Averaging& one = cluster == self_ ? own : *stand_of(cluster);
-    go.seats.push_back({static_cast<std::uint32_t>(cluster), one.newcomer ? 0 : one.weight});
+  const Averaging own = state();
+  for (const int cluster : participants) {
+    const Averaging& one = cluster == self_ ? own : *state_of(cluster);
+    go.participants.push_back({static_cast<std::uint32_t>(cluster), one.newcomer ? 0 : one.weight});
     go.last = go.last && one.finished;
     go.whole = go.whole || one.newcomer;
     only_newcomers = only_newcomers && one.newcomer;
-    sum += go.seats.back().weight;
+    sum += go.participants.back().weight;
   }
-  for (wire::Seat& seat : go.seats) {
-    const int cluster = static_cast<int>(seat.cluster);
-    const bool newcomer = cluster == self_ ? newcomer_ : stand_of(cluster)->newcomer;
-    if (!(sum > 0) && (only_newcomers || !newcomer)) seat.weight = 1;
+  for (wire::Participant& participant : go.participants) {
+    const int cluster = static_cast<int>(participant.cluster);
+    const bool newcomer = cluster == self_ ? newcomer_ : state_of(cluster)->newcomer;
+    if (!(sum > 0) && (only_newcomers || !newcomer)) participant.weight = 1;
   }
   go.whole = go.whole || !(sum > 0);
-  for (const int cluster : seats) {
+  for (const int cluster : participants) {
     if (cluster != self_) actions_.emplace_back(Send{cluster, go});
   }
   begin(go);
   own_ = true;
 }
 
-std::uint64_t Council::next_attempt() const {
+std::uint64_t Agreement::next_attempt() const {
   const auto count = static_cast<std::uint64_t>(clusters_);
   const auto self = static_cast<std::uint64_t>(self_);
   const std::uint64_t next = greatest_ + 1;

@@ -1,4 +1,4 @@
-#include "ravnest/worker/kept_values.h"
+#include "ravnest/worker/optimizer_state_values.h"
 
 #include <ATen/ATen.h>
 
@@ -7,29 +7,29 @@ namespace {
 
 using at::Tensor;
 
-std::size_t count_of(const optim::KeptName& kept, const Tensor& parameter) {
+std::size_t count_of(const optim::StateName& kept, const Tensor& parameter) {
   return kept.counter ? 1 : static_cast<std::size_t>(parameter.numel());
 }
 
-Tensor over(std::span<const float> values, const optim::KeptName& kept, const Tensor& parameter) {
+Tensor over(std::span<const float> values, const optim::StateName& kept, const Tensor& parameter) {
   const at::IntArrayRef sizes = kept.counter ? at::IntArrayRef() : parameter.sizes();
   return at::from_blob(const_cast<float*>(values.data()), sizes, at::kFloat);
 }
 
 }  // namespace
 
-std::vector<float> kept_values(const optim::Optimizer& optimizer, std::span<const Tensor> parameters,
-                               std::span<const std::size_t> indices, Staging& staging) {
+std::vector<float> optimizer_state_values(const optim::Optimizer& optimizer, std::span<const Tensor> parameters,
+                                          std::span<const std::size_t> indices, Staging& staging) {
   const optim::OptimizerState state = optimizer.state();
-  const std::vector<optim::KeptName> names = optimizer.kept();
+  const std::vector<optim::StateName> names = optimizer.state_names();
   std::size_t count = 0;
   for (const std::size_t index : indices) {
-    for (const optim::KeptName& kept : names) count += 1 + count_of(kept, parameters[index]);
+    for (const optim::StateName& kept : names) count += 1 + count_of(kept, parameters[index]);
   }
   std::vector<float> values(count);
   std::size_t at = 0;
   for (const std::size_t index : indices) {
-    for (const optim::KeptName& kept : names) {
+    for (const optim::StateName& kept : names) {
       const std::span<float> own = std::span(values).subspan(at, 1 + count_of(kept, parameters[index]));
       at += own.size();
       if (index >= state.tensors.size()) continue;
@@ -43,13 +43,13 @@ std::vector<float> kept_values(const optim::Optimizer& optimizer, std::span<cons
   return values;
 }
 
-void take_kept(optim::OptimizerState& state, std::span<const optim::KeptName> kept, std::span<const float> given,
+void take_kept(optim::OptimizerState& state, std::span<const optim::StateName> kept, std::span<const float> given,
                std::span<const float> mean, bool unchanged, std::span<const Tensor> parameters,
                std::span<const std::size_t> indices) {
   state.tensors.resize(parameters.size());
   std::size_t at = 0;
   for (const std::size_t index : indices) {
-    for (const optim::KeptName& each : kept) {
+    for (const optim::StateName& each : kept) {
       const std::size_t count = count_of(each, parameters[index]);
       TORCH_CHECK(at + 1 + count <= mean.size() && mean.size() == given.size(), "a round gave ", mean.size(),
                   " values of an optimizer that has more");

@@ -1,6 +1,6 @@
-// What councils promise, held against what they do.
+// What agreements promise, held against what they do.
 //
-// The judge keeps its own books: who began which attempt, who has which result, who applied it to what.
+// The checker keeps its own books: who began which attempt, who has which result, who applied it to what.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ravnest/average/council.h"
+#include "ravnest/average/agreement.h"
 #include "ravnest/base/text.h"
 
 namespace ravnest::average::simulation {
@@ -36,18 +36,18 @@ struct Ring {
   Model result = 0;           // once all have
 };
 
-class Judge {
+class Checker {
  public:
   // `parted`: some that live do not reach each other. Then there may be several groups, and who is cut off is out.
-  Judge(int clusters, bool parted) : clusters_(static_cast<std::size_t>(clusters)), parted_(parted) {}
+  Checker(int clusters, bool parted) : clusters_(static_cast<std::size_t>(clusters)), parted_(parted) {}
 
   void starts(int cluster, int incarnation);
   void ends(int cluster);
-  // Whether all seats have begun the attempt now.
+  // Whether all participants have begun the attempt now.
   bool begins(int cluster, const Attempt& attempt, Model entered, bool newcomer);
   void completes(int cluster, std::uint64_t attempt);
   // What the cluster's model is after the round that holds.
-  Model holds(int cluster, std::uint64_t attempt, const Council::Holds& holds);
+  Model holds(int cluster, std::uint64_t attempt, const Agreement::Holds& holds);
   // Nothing is under way any more.
   void all_is_quiet();
 

@@ -4,7 +4,7 @@
 // last round and the mean of what they come with is taken for a gradient, and momentum may carry it further
 // (Nesterov's). All clusters compute the same from the same bits, so what they hold stays the same. It also is what
 // lossy compression works on: a difference is small, and what is lost of it comes with the next one.
-// Of one stage, by strand. Not thread-safe; one owner.
+// Of one stage, by averaging group. Not thread-safe; one owner.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,35 @@
 
 namespace ravnest::average {
 
-struct OuterOptions {
+struct OuterOptimizerOptions {
   bool nesterov = false;  // without: the mean itself
   double momentum = 0.9;
   double rate = 0.7;
 
-  bool operator==(const OuterOptions&) const = default;
+  bool operator==(const OuterOptimizerOptions&) const = default;
 };
 
-class Outer {
+class OuterOptimizer {
  public:
-  using Strands = std::vector<std::vector<float>>;
+  using AveragingGroups = std::vector<std::vector<float>>;
 
   // `held` is what all clusters begin with.
-  Outer(OuterOptions options, Strands held) : options_(options), held_(std::move(held)) {}
+  OuterOptimizer(OuterOptimizerOptions options, AveragingGroups held) : options_(options), held_(std::move(held)) {}
 
   // What was made of the weights since the last round.
-  Strands difference(Strands weights) const;
+  AveragingGroups difference(AveragingGroups weights) const;
   // A round holds: the mean of all differences. Returns what all clusters hold now.
-  const Strands& take_mean_difference(const Strands& mean);
+  const AveragingGroups& take_mean_difference(const AveragingGroups& mean);
 
   // For clusters that come in later: a round of the weights themselves, and of the momentum, which is empty before the
   // first step.
-  Strands momentum() const;
-  const Strands& take_mean(Strands mean, Strands momentum);
+  AveragingGroups momentum() const;
+  const AveragingGroups& take_mean(AveragingGroups mean, AveragingGroups momentum);
 
  private:
-  OuterOptions options_;
-  Strands held_;
-  Strands momentum_;
+  OuterOptimizerOptions options_;
+  AveragingGroups held_;
+  AveragingGroups momentum_;
 };
 
 }  // namespace ravnest::average

@@ -1,17 +1,17 @@
-#include "ravnest/average/outer.h"
+#include "ravnest/average/outer_optimizer.h"
 
 #include <utility>
 
 namespace ravnest::average {
 
-Outer::Strands Outer::difference(Strands weights) const {
+OuterOptimizer::AveragingGroups OuterOptimizer::difference(AveragingGroups weights) const {
   for (std::size_t s = 0; s < weights.size(); ++s) {
     for (std::size_t i = 0; i < weights[s].size(); ++i) weights[s][i] -= held_[s][i];
   }
   return weights;
 }
 
-const Outer::Strands& Outer::take_mean_difference(const Strands& mean) {
+const OuterOptimizer::AveragingGroups& OuterOptimizer::take_mean_difference(const AveragingGroups& mean) {
   if (options_.nesterov && momentum_.empty()) momentum_ = momentum();
   const auto momentum = static_cast<float>(options_.momentum);
   const auto rate = static_cast<float>(options_.rate);
@@ -30,14 +30,14 @@ const Outer::Strands& Outer::take_mean_difference(const Strands& mean) {
   return held_;
 }
 
-Outer::Strands Outer::momentum() const {
+OuterOptimizer::AveragingGroups OuterOptimizer::momentum() const {
   if (!momentum_.empty() || !options_.nesterov) return momentum_;
-  Strands zeros;
-  for (const std::vector<float>& strand : held_) zeros.emplace_back(strand.size());
+  AveragingGroups zeros;
+  for (const std::vector<float>& averaging_group : held_) zeros.emplace_back(averaging_group.size());
   return zeros;
 }
 
-const Outer::Strands& Outer::take_mean(Strands mean, Strands momentum) {
+const OuterOptimizer::AveragingGroups& OuterOptimizer::take_mean(AveragingGroups mean, AveragingGroups momentum) {
   held_ = std::move(mean);
   momentum_ = std::move(momentum);
   return held_;
