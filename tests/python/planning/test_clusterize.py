@@ -147,8 +147,8 @@ def check_gradients(case, path, node_data, plan):
         grads = one_name_each(grads, named(whole)[0])
         assert grads.keys() == dict(expected.values()).keys()
         for name, gradient in expected.values():
-            # Where stages of several branches read one tensor, its gradients are added in another order. What that makes
-            # of a batch norm's bias, a sum over all pixels, is rounding: in double precision it is 3e-14.
+            # Where stages of several branches read one tensor, its gradients are added in another order. What that
+            # makes of a batch norm's bias, a sum over all pixels, is rounding: in double precision it is 3e-14.
             tolerance = 1e-4 * gradient.abs().max().item()
             difference = (grads[name] - gradient).abs().max().item()
             assert difference <= tolerance, f"cuts {cuts}: gradient of {name} differs by {difference}"
