@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Cluster', 'Error', 'Model', 'Node', 'Optimizer', 'Plan', 'Schedule', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'fuse', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'read_plan', 'schedule_names', 'stage_archive', 'withdraw']
+__all__: list[str] = ['Cluster', 'Error', 'Model', 'Node', 'Optimizer', 'Plan', 'Schedule', 'Value', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'fuse', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'read_plan', 'record_script', 'schedule_names', 'stage_archive', 'withdraw']
 class Error(RuntimeError):
     ...
 class Model:
@@ -231,6 +231,10 @@ class Schedule:
     @property
     def name(self) -> str:
         ...
+class Value:
+    @property
+    def id(self) -> int:
+        ...
 def check_pool(arg0: str) -> None:
     ...
 def clip_grad_norm(gradients: collections.abc.Iterable, max_norm: typing.SupportsFloat | typing.SupportsIndex, norm_type: typing.SupportsFloat | typing.SupportsIndex = 2.0, error_if_nonfinite: bool = False) -> torch.Tensor:
@@ -258,6 +262,8 @@ def nodes_beside(arg0: str, arg1: str) -> int:
 def optimizer_names() -> list[str]:
     ...
 def read_plan(arg0: str) -> Plan:
+    ...
+def record_script(arg0: torch.ScriptModule, arg1: list) -> dict:
     ...
 def schedule_names() -> list[str]:
     ...

@@ -24,7 +24,7 @@ from .export import export_graph
 from .grad_mode import computed_types, has_regions, inline_grad_regions
 from .modes import one_mode_warning
 from .sparse_embeddings import DenseEmbeddings, asks_for_sparse, make_embeddings_dense
-from .torchscript import mirror
+from .torchscript import replay
 from .verify import compare, module_pass, untouched
 
 _AUTOCAST_AROUND = (
@@ -156,7 +156,7 @@ def _source(model, args, kwargs, prepare) -> Source:
     def exported(train: bool) -> ExportedProgram:
         with untouched(module):
             _set_mode(module, train)
-            traced = mirror(module) if isinstance(module, torch.jit.ScriptModule) else module
+            traced = replay(module, args, kwargs) if isinstance(module, torch.jit.ScriptModule) else module
             return export_graph(traced, args, kwargs)
 
     programs = exported(True), exported(False)

@@ -105,9 +105,6 @@ def is_data_dependent(error: BaseException) -> bool:
 
 def user_frame(error: BaseException) -> str:
     """Where in the model's own code the error arose, as ' (file.py, line 12, in forward: `code`)', or ''."""
-    script = getattr(error, "script_location", None)
-    if script is not None:
-        return f" ({script})"
     found = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if not frame.f_code.co_filename.startswith(_OWN_FOLDERS) and not frame.f_code.co_filename.startswith("<"):

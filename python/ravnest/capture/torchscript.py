@@ -2,205 +2,159 @@
 
 torch.export refuses a ScriptModule, and a ScriptModule called inside a traced forward runs in TorchScript's own
 interpreter, where every size is a plain number: the batch size would be baked in, and weights would turn into constants
-without a name. So the TorchScript graph is run here, operator by operator, in Python: sizes stay symbols, weights keep
-their names, and every operator knows the module that it comes from.
+without a name. So the C++ front end walks the script and records its operator calls, with sizes as values, and
+torch.export traces a module that makes the same calls.
 """
 
+import importlib
 import inspect
-import re
-from typing import Any
+import operator
 
 import torch
+from torch.fx import traceback
+from torch.utils import _pytree as pytree
 
+from .. import _core
+from ..engine.tree_spec import read_spec
 from ..errors import CaptureError
-from .script_operators import OPERATORS, call_operator
 
 
-def mirror(script: torch.jit.ScriptModule) -> torch.nn.Module:
-    """An nn.Module over the same parameters and buffers that does what `script` does in the mode it is set to.
+def replay(script: torch.jit.ScriptModule, args: tuple, kwargs: dict) -> torch.nn.Module:
+    """An nn.Module over the same parameters and buffers that makes the calls that `script` makes with this example.
 
-    A traced module has its mode baked in: its mirror does in both modes what it did when it was traced.
+    They are those of the modes that the script's parts stand in. A traced module has its mode baked in. CaptureError,
+    with the place in the script, where the calls cannot be recorded.
     """
-    module = Mirror(script, {})
-    schema = script._c._get_method("forward").schema
+    signature = _signature(script)
+    try:
+        recording = _core.record_script(script._c, _positional(signature, args, kwargs))
+    except (_core.Error, TypeError) as error:
+        raise CaptureError(f"the model cannot be captured: {error}") from error
+    return _Replay(script, signature, recording)
+
+
+def _signature(script) -> inspect.Signature:
     parameters = []
-    for argument in schema.arguments[1:]:
+    for argument in script._c._get_method("forward").schema.arguments[1:]:
         default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
         parameters.append(inspect.Parameter(argument.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
-    signature = inspect.Signature(parameters)
-
-    def forward(*args, **kwargs):
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return module.call("forward", *bound.args)
-
-    # torch.export names the graph's inputs after the signature that it finds here.
-    forward.__signature__ = signature
-    module.forward = forward
-    return module
+    return inspect.Signature(parameters)
 
 
-class Mirror(torch.nn.Module):
-    """One ScriptModule of the tree.
+def _positional(signature, args, kwargs) -> list:
+    """The arguments by position, up to the last that is given."""
+    bound = signature.bind(*args, **kwargs)
+    names = list(signature.parameters)
+    count = max((names.index(name) + 1 for name in bound.arguments), default=0)
+    bound.apply_defaults()
+    return list(bound.args[:count])
 
-    `owners` is shared by the whole tree: for each weight seen, by its id, the tensor itself (an id is good only as long
-    as its object lives) and the mirror and name under which it was first registered.
-    """
 
-    def __init__(self, script, owners: dict):
+class _Replay(torch.nn.Module):
+    def __init__(self, script, signature, recording):
         super().__init__()
-        # In a tuple, so that neither becomes a submodule.
-        self._script, self._owners = (script,), owners
-        for name, parameter in script._parameters.items():
-            self.register_parameter(name, self._parameter(name, parameter))
-        for name, buffer in script._buffers.items():
-            self.register_buffer(name, buffer)
-            owners.setdefault(id(buffer), (buffer, (self,), name))
-        for name, child in script._modules.items():
-            self.add_module(name, Mirror(child, owners))
-        self.training = script.training
+        _adopt(self, script, {})
+        own = {
+            name for pairs in (self.named_parameters, self.named_buffers) for name, _ in pairs(remove_duplicate=False)
+        }
+        self._held = [name for name, _ in recording["inputs"] if name]
+        # Tensors in other attributes of the script are constants to torch.export, as those in its code are.
+        self._constants = recording["constants"]
+        for name in {*self._held} - own - self._constants.keys():
+            self._constants[name] = operator.attrgetter(name)(script)
+        self._run = _Guarded(recording).run
+        self._out_spec = read_spec(recording["out_spec"])
 
-    def _parameter(self, name, tensor):
-        if id(tensor) in self._owners:
-            _, (owner,), known_as = self._owners[id(tensor)]
-            return getattr(owner, known_as)
-        self._owners[id(tensor)] = (tensor, (self,), name)
-        is_parameter = isinstance(tensor, torch.nn.Parameter)
-        return tensor if is_parameter else torch.nn.Parameter(tensor, tensor.requires_grad)
+        def forward(*args, **kwargs):
+            return self._replay(_positional(signature, args, kwargs))
 
-    def forward(self, method, *args):
-        return self.call(method, *args)
+        # torch.export names the graph's inputs after the signature that it finds here.
+        forward.__signature__ = signature
+        self.forward = forward
 
-    def call(self, method: str, *args):
-        graph = self._script[0]._c._get_method(method).graph
-        return run_graph(graph, (self, *args))
+    def _replay(self, args):
+        # Looked up at every call: torch.export puts tensors of its own in the weights' place.
+        held = [self._tensor(name) for name in self._held]
+        given = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+        with traceback.preserve_node_meta():
+            results = self._run(*held, *given)
+        return pytree.tree_unflatten(results, self._out_spec)
 
-    def attribute(self, name: str):
-        """What `self.name` is in the script: a submodule's mirror, a weight, a list of weights, or a plain value."""
-        if name in self._modules or name in self._parameters or name in self._buffers or name in self.__dict__:
-            return getattr(self, name)
-        value = getattr(self._script[0], name)
-        return [self._weight(item) for item in value] if isinstance(value, list) else self._weight(value)
-
-    def _weight(self, value):
-        """The tensor that the export knows for a weight that the script holds a second time (nn.LSTM does)."""
-        _, (owner,), name = self._owners.get(id(value), (None, (None,), None))
-        return value if owner is None else getattr(owner, name)
+    def _tensor(self, name):
+        return self._constants[name] if name in self._constants else operator.attrgetter(name)(self)
 
 
-def run_graph(graph, inputs: tuple):
-    """Run a TorchScript graph on Python values and return what it returns."""
-    values = {}
-    for value, given in zip(graph.inputs(), inputs, strict=True):
-        values[value.debugName()] = given
-    results = _run_block(graph, values)
-    return results[0] if len(results) == 1 else tuple(results)
+def _adopt(module, script, known: dict):
+    """Register the script's parameters and buffers in `module`, under their names; names of one tensor share it.
+
+    `known` holds every parameter by the id of the script's tensor, with that tensor: an id is good while it lives.
+    """
+    for name, tensor in script._parameters.items():
+        if id(tensor) not in known:
+            is_parameter = isinstance(tensor, torch.nn.Parameter)
+            own = tensor if is_parameter else torch.nn.Parameter(tensor, tensor.requires_grad)
+            known[id(tensor)] = (own, tensor)
+        module.register_parameter(name, known[id(tensor)][0])
+    for name, buffer in script._buffers.items():
+        module.register_buffer(name, buffer)
+    for name, child in script._modules.items():
+        module.add_module(name, torch.nn.Module())
+        _adopt(getattr(module, name), child, known)
+    module.training = script.training
 
 
-def _run_block(block, values: dict) -> list:
-    for node in block.nodes():
-        try:
-            results = _run_node(node, values)
-        except CaptureError:
-            raise
-        except Exception as error:
-            if not hasattr(error, "script_location"):
-                vars(error)["script_location"] = _location(node)
-            raise
-        for value, result in zip(node.outputs(), results, strict=True):
-            values[value.debugName()] = result
-    return [values[value.debugName()] for value in block.outputs()]
+class _Guarded(torch.fx.Interpreter):
+    """Makes the recorded calls. Where the script took a decision by a size, it asks for that size again, so that
+    torch.export knows for which sizes the recording holds."""
+
+    def __init__(self, recording):
+        self._expected = {}
+        super().__init__(torch.fx.GraphModule(torch.nn.Module(), self._graph(recording)))
+
+    def _graph(self, recording):
+        graph = torch.fx.Graph()
+        values = {id: graph.placeholder(f"input_{id}") for _, id in recording["inputs"]}
+
+        def resolved(arguments):
+            return pytree.tree_map_only(_core.Value, lambda value: values[value.id], arguments)
+
+        for target, args, kwargs, results, stack in recording["nodes"]:
+            node = graph.call_function(_function(target), tuple(resolved(args)), resolved(kwargs))
+            node.meta["nn_module_stack"] = dict(_parts(stack))
+            if len(results) == 1:
+                _bind(graph, values, results[0], node)
+            else:
+                _bind(graph, values, results, node)
+        for value, expected in recording["guards"]:
+            self._expected.setdefault(values[value].name, []).append(expected)
+        graph.output(resolved(recording["outputs"]))
+        return graph
+
+    def run_node(self, n):
+        result = super().run_node(n)
+        for expected in self._expected.get(n.name, ()):
+            bool(result if isinstance(expected, bool) else result == expected)
+        return result
 
 
-def _run_node(node, values: dict) -> list:
-    kind = node.kind()
-    if kind == "prim::Constant":
-        return [_constant(node)]
-    if kind == "prim::CallFunction":
-        return _run_function(node, values)
-    inputs = [values[value.debugName()] for value in node.inputs()]
-    if kind == "prim::GetAttr":
-        return [inputs[0].attribute(node.s("name"))]
-    if kind == "prim::SetAttr":
-        setattr(inputs[0], node.s("name"), inputs[1])
-        return []
-    if kind == "prim::CreateObject":
-        return [_grad_mode(node)]
-    if kind == "prim::CallMethod":
-        return _run_method(node.s("name"), *inputs)
-    if kind == "prim::If":
-        then, otherwise = node.blocks()
-        return _run_block(then if inputs[0] else otherwise, values)
-    if kind == "prim::Loop":
-        return _run_loop(node, values, *inputs)
-    if kind in OPERATORS:
-        result = OPERATORS[kind](*inputs)
-    elif kind.startswith("prim::"):
-        raise CaptureError(f"the TorchScript module uses {kind}, which capture does not know ({_location(node)})")
-    else:
-        result = call_operator(node, inputs)
-    count = len(list(node.outputs()))
-    if count == 0:
-        return []
-    return [result] if count == 1 else list(result)
+def _bind(graph, values, result, node):
+    """Give the values of `result`, of a value or a list of results, the places in what `node` returns."""
+    if isinstance(result, _core.Value):
+        values[result.id] = node
+    elif isinstance(result, list):
+        for position, each in enumerate(result):
+            if each is not None:
+                _bind(graph, values, each, graph.call_function(operator.getitem, (node, position)))
 
 
-def _constant(node):
-    if node.output().type().kind() == "FunctionType":
-        return None  # Its caller takes it from the graph.
-    return node.output().toIValue()
+def _function(target: str):
+    """What "torch.ops.aten.add.Tensor" or "_operator.mul" names. The name is the front end's own."""
+    module, _, rest = target.partition(".")
+    return operator.attrgetter(rest)(importlib.import_module(module))
 
 
-def _grad_mode(node):
-    """A `with` block's object. Gradient mode is all that TorchScript's `with` is used for."""
-    mode = node.output().type().str().rpartition(".")[2]
-    if mode not in ("no_grad", "enable_grad"):
-        instead = ": capture the nn.Module that it was made of" if mode == "autocast" else ""
-        raise CaptureError(f"the TorchScript module makes an object of type {mode} ({_location(node)}){instead}")
-    return getattr(torch, mode)()
-
-
-def _run_method(name, module, *args):
-    if not isinstance(module, Mirror):
-        return [None]  # the __init__ of a gradient mode
-    # By the module's own call, so that the export sees whose operators these are; the root's has another signature.
-    return [module.call(name, *args) if "forward" in module.__dict__ else module(name, *args)]
-
-
-def _run_loop(node, values, count, condition, *carried):
-    (body,) = node.blocks()
-    names = [value.debugName() for value in body.inputs()]
-    iteration = 0
-    while condition and iteration < count:
-        values.update(zip(names, (iteration, *carried), strict=True))
-        condition, *carried = _run_block(body, values)
-        iteration += 1
-    return list(carried)
-
-
-def _run_function(node, values):
-    """Run a call of a free function. Its body cannot be asked for: it is had by inlining the call in a graph apart."""
-    function, *arguments = node.inputs()
-    graph: Any = torch._C.Graph()
-    renamed = {}
-    for argument in arguments:
-        if argument.debugName() not in renamed:
-            renamed[argument.debugName()] = graph.addInput()
-            renamed[argument.debugName()].setType(argument.type())
-    for original in (function.node(), node):
-        clone = graph.createClone(original, lambda value: renamed[value.debugName()])
-        graph.insertNode(clone)
-        renamed[original.output().debugName()] = clone.output()
-    graph.registerOutput(clone.output())
-    torch._C._jit_pass_inline(graph)
-    inputs = {argument.debugName(): values[argument.debugName()] for argument in arguments}
-    return [run_graph(graph, tuple(inputs.values()))]
-
-
-def _location(node) -> str:
-    """File and line of the code that the node was made from, as TorchScript remembers it."""
-    text = node.sourceRange().strip()
-    scripted = re.search(r'File "([^"]*)", line (\d+)', text)
-    traced = re.match(r"([^\n]*)\((\d+)\): ", text)
-    found = scripted or traced
-    return f"{found[1]}, line {found[2]}" if found else "place unknown"
+def _parts(stack: str):
+    """A module stack from its text, "key,path,class;key,path,class", as torch.fx has it."""
+    for part in filter(None, stack.split(";")):
+        key, path, kind = part.split(",", 2)
+        yield key, (path, kind)

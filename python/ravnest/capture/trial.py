@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import torch
 from torch._subclasses import fake_tensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.jit._fuser import optimized_execution
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .torchscript import mirror
 from .verify import untouched
 
 # What fake tensors cannot answer. Everything else that they raise, the real pass would raise too.
@@ -31,6 +31,9 @@ _UNANSWERED = (
     GuardOnDataDependentSymNode,
     NotImplementedError,
 )
+
+# Traced TorchScript modules call the second.
+_CONVOLUTIONS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution.default)
 
 
 @dataclass
@@ -81,9 +84,7 @@ class Trial:
     def _run_real(self, args, kwargs):
         if self._real is None:
             with contextlib.suppress(Exception):
-                real = copy.deepcopy(self._model).cpu()
-                # TorchScript's own interpreter lets no one look on.
-                self._real = mirror(real) if isinstance(real, torch.jit.ScriptModule) else real
+                self._real = copy.deepcopy(self._model).cpu()
         if self._real is not None:
             return _observe(self._real, args, kwargs)
         # It cannot be copied (old weight_norm keeps a computed tensor): the model itself, and everything put back.
@@ -95,13 +96,16 @@ class Trial:
 
 def _observe(module, args, kwargs):
     outcome = Outcome()
+    observer = _Observer(outcome)
     try:
         if not module.training:
             module.train()
-        with _Observer(outcome):
+        with observer, optimized_execution(False):
             module(*args, **kwargs)
     except Exception as error:
-        outcome.failure = error
+        # TorchScript has tracebacks of its own around an operator's error.
+        scripted = isinstance(module, torch.jit.ScriptModule)
+        outcome.failure = observer.failure if scripted and observer.failure is not None else error
     return outcome
 
 
@@ -122,10 +126,15 @@ class _Observer(TorchDispatchMode):
     def __init__(self, outcome):
         super().__init__()
         self._outcome = outcome
+        self.failure = None  # the last that an operator raised
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten.convolution.default:
+        try:
+            result = func(*args, **(kwargs or {}))
+        except Exception as error:
+            self.failure = error
+            raise
+        if func in _CONVOLUTIONS:
             image, kernel = args[0].shape[2:], args[1].shape[2:]
             transposed = args[6]
             if not transposed and any(size == 1 < taps for size, taps in zip(image, kernel, strict=True)):

@@ -149,6 +149,12 @@ def test_a_traced_module_gets_an_example_though_it_states_no_sizes():
     assert only_tensor(model).shape == (64, 1, 8, 8)
 
 
+def test_what_a_scripted_module_fails_with_is_said_in_the_operators_own_words():
+    model = torch.jit.script(nn.Sequential(nn.Linear(3, 4), nn.Linear(5, 4)))
+    with pytest.raises(ValueError, match=r"the first failure was: mat1 and mat2 shapes cannot be multiplied"):
+        infer_example(model)
+
+
 def test_an_exported_program_gives_its_own_example():
     given = torch.rand(5, 3)
     args, kwargs = infer_example(torch.export.export(nn.Linear(3, 2), (given,)))

@@ -140,3 +140,85 @@ def test_module_paths_of_a_script_are_known_to_the_slicer(tmp_path):
     graph = ravnest.load(ravnest.capture(script, *case.example(), tmp_path / "m.pt2"))
     stages = graph.slice(["dense_1", "bn_3"])
     assert [sum(p.numel() for p in stage.parameters()) for stage in stages] == [4896, 8448, 3082]
+
+
+class Attention(nn.Module):
+    """Computes with every size of its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(16, 8)
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, 2, width // 2).permute(2, 0, 3, 1, 4).unbind(0)
+        weights = torch.softmax(q @ k.transpose(-2, -1) / float(length) ** 0.5, -1)
+        return (weights @ v).transpose(1, 2).reshape(batch, length, width)
+
+
+def test_every_size_that_a_script_leaves_open_stays_open(tmp_path):
+    model, example, other = Attention(), torch.randint(0, 16, (4, 6)), torch.randint(0, 16, (3, 9))
+    graph = ravnest.load(ravnest.capture(torch.jit.script(model), (example,), path=tmp_path / "m.pt2"))
+    close(graph(other), model(other))
+
+
+class Decides(nn.Module):
+    """Takes another path for large batches, and has options that may be left out."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+        self.linear = nn.Linear(3, 3)
+        self.offset = torch.arange(3.0)
+
+    def forward(
+        self, x, scale: float = 2.0, mask: torch.Tensor | None = None, more: dict[str, torch.Tensor] | None = None
+    ):
+        y = self.linear(self.norm(x)) * scale + self.offset
+        if more is not None:
+            y = y + more["b"] - more["a"]
+        if x.size(0) > 8:
+            y = y * 2
+        return {"y": y if mask is None else y.masked_fill(mask, 0.0), "pair": [y.sum(), y]}
+
+
+def test_a_decision_of_a_script_on_the_batch_limits_it(tmp_path):
+    graph = ravnest.load(ravnest.capture(torch.jit.script(Decides()), (torch.rand(4, 3),), path=tmp_path / "m.pt2"))
+    graph(torch.rand(8, 3))
+    with pytest.raises(RuntimeError, match="takes 0 to 8"):
+        graph(torch.rand(9, 3))
+
+
+@pytest.mark.parametrize("options", [{"mask": 1}, {"scale": 3}, {"scale": 0.5, "more": 2}], ids=",".join)
+def test_options_and_structures_of_a_script(options, tmp_path):
+    model = Decides().eval()
+    x = torch.rand(4, 3)
+    given = {"mask": x > 0.5, "more": {"a": x, "b": x * 2}}
+    kwargs = {name: given.get(name, value) for name, value in options.items()}
+    graph = ravnest.load(ravnest.capture(torch.jit.script(model), (x,), kwargs, tmp_path / "m.pt2"))
+    close(graph(x, train=False, **kwargs), model(x, **kwargs))
+
+
+def test_a_part_of_a_script_that_stands_in_eval_mode_stays_so(tmp_path):
+    script = torch.jit.script(Decides())
+    script.norm.eval()
+    graph = ravnest.load(ravnest.capture(script, (torch.rand(4, 3),), path=tmp_path / "m.pt2"))
+    graph(torch.rand(4, 3))
+    assert dict(graph.named_buffers())["norm.num_batches_tracked"] == 0
+    assert not script.norm.training and script.linear.training
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "reason"),
+    [
+        ((), {"mask": torch.ones(3)}, "missing a required argument: 'x'"),
+        ((torch.rand(4, 3),), {"y": 1}, "unexpected keyword argument 'y'"),
+        (("text",), {}, "does not take this as x"),
+        ((torch.rand(4, 5),), {}, r"aten::batch_norm \(.*functional\.py, line \d+\): .*5"),
+    ],
+)
+def test_an_example_that_a_script_does_not_take_is_refused(args, kwargs, reason, tmp_path):
+    with pytest.raises(ravnest.CaptureError, match=reason):
+        ravnest.capture(torch.jit.script(Decides()), args, kwargs, tmp_path / "m.pt2")

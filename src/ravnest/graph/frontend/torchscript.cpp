@@ -7,6 +7,7 @@
 
 #include "ravnest/graph/frontend/capture/capture.h"
 #include "ravnest/graph/frontend/script/interpreter.h"
+#include "ravnest/graph/run/random.h"
 
 namespace ravnest::graph {
 namespace {
@@ -47,7 +48,7 @@ const c10::FunctionSchema& forward_schema(const Module& module) {
   return module.get_method("forward").function().getSchema();
 }
 
-script::Recording record(const Module& module, const script::Subject& subject, Mode mode,
+script::Recording record(const Module& module, const script::Subject& subject, std::optional<bool> training,
                          const script::Leaves& leaves) {
   script::Recorder recorder(subject.weights, script::copies(subject.weights));
   const auto weight_of = [&](const at::Tensor& tensor) {
@@ -60,7 +61,7 @@ script::Recording record(const Module& module, const script::Subject& subject, M
     }
     return script::tensor(tensor);
   };
-  script::Interpreter interpreter(recorder, mode == Mode::kTrain, weight_of);
+  script::Interpreter interpreter(recorder, training, weight_of);
   std::vector<Item> inputs = {interpreter.module_item(module._ivalue(), "")};
   for (Item& item : script::record_inputs(subject.example, leaves, recorder)) inputs.push_back(std::move(item));
   const std::vector<c10::Argument>& declared = forward_schema(module).arguments();
@@ -86,15 +87,28 @@ Result<script::Example> example_of(const Module& module, std::vector<c10::IValue
   return script::make_example(std::move(inputs), std::move(names));
 }
 
+Result<script::Subject> subject_of(const Module& module, std::vector<c10::IValue> example_inputs) {
+  try {
+    Result<script::Example> example = example_of(module, std::move(example_inputs));
+    if (!example.ok()) return example.status();
+    script::Subject subject;
+    subject.example = std::move(*example);
+    subject.weights = script::weights_of(module);
+    return subject;
+  } catch (const script::Refusal& refusal) {
+    return refusal.status;
+  }
+}
+
 }  // namespace
 
 Result<ir::Model> from_script(const Module& module, std::vector<c10::IValue> example_inputs, const Logger& log) {
-  script::Subject subject;
-  Result<script::Example> example = example_of(module, std::move(example_inputs));
-  if (!example.ok()) return example.status();
-  subject.example = std::move(*example);
-  subject.weights = script::weights_of(module);
-  subject.record = [&](Mode mode, const script::Leaves& leaves) { return record(module, subject, mode, leaves); };
+  Result<script::Subject> made = subject_of(module, std::move(example_inputs));
+  if (!made.ok()) return made.status();
+  script::Subject& subject = *made;
+  subject.record = [&](Mode mode, const script::Leaves& leaves) {
+    return record(module, subject, mode == Mode::kTrain, leaves);
+  };
   subject.run = [&](Mode mode, const script::Leaves& leaves) {
     const SavedModule saved(module);
     Module own = module;  // a handle to the same module
@@ -103,6 +117,21 @@ Result<ir::Model> from_script(const Module& module, std::vector<c10::IValue> exa
     return own.forward(script::arguments_with(subject.example, leaves));
   };
   return script::capture(subject, log);
+}
+
+Result<script::Recording> record_script(const Module& module, std::vector<c10::IValue> example_inputs) {
+  const Result<script::Subject> subject = subject_of(module, std::move(example_inputs));
+  if (!subject.ok()) return subject.status();
+  KeyedGenerator generator(script::device_of(subject->weights), RandomKey{});
+  generator.seed_for(0);  // takes the generator over, to give it back as it was
+  const c10::AutoGradMode grad(true);
+  try {
+    return record(module, *subject, std::nullopt, script::leaves_at(subject->example, {}, 0));
+  } catch (const script::Refusal& refusal) {
+    return refusal.status;
+  } catch (const std::exception& error) {
+    return invalid(script::message_of(error));
+  }
 }
 
 Result<ir::Model> load_script(const std::filesystem::path& path, std::vector<c10::IValue> example_inputs,

@@ -29,6 +29,10 @@ struct Module;
 
 namespace ravnest::graph {
 
+namespace script {
+struct Recording;
+}
+
 // The arguments of `forward` by position: tensors, numbers, strings, None, and lists, tuples and dicts of them; those
 // left out take their defaults. All but tensors are fixed in the graph.
 // The module is as before, its mode, buffers and gradients included, and so are the process's generators; nobody else
@@ -37,7 +41,11 @@ namespace ravnest::graph {
 Result<ir::Model> from_script(const torch::jit::Module& module, std::vector<c10::IValue> example_inputs,
                               const Logger& log = Logger());
 
-// The same for what torch.jit.save, or Module::save in C++, wrote; on the CPU.
+// The calls of one forward on the example, each part of the module in the mode that it stands in. For whoever finds
+// sizes and checks the result with means of their own, as the Python package does by torch.export.
+Result<script::Recording> record_script(const torch::jit::Module& module, std::vector<c10::IValue> example_inputs);
+
+// `from_script` for what torch.jit.save, or Module::save in C++, wrote; on the CPU.
 Result<ir::Model> load_script(const std::filesystem::path& path, std::vector<c10::IValue> example_inputs,
                               const Logger& log = Logger());
 

@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/frontend/ir_emitter.h>
 
+#include "ravnest/graph/frontend/script/recorder.h"
 #include "ravnest/graph/run/engine.h"
 
 namespace ravnest::graph {
@@ -65,6 +66,24 @@ TEST_F(TorchScript, TheModuleIsLeftAsItWas) {
   EXPECT_TRUE(module.is_training());
   EXPECT_FALSE(module.attr("weight").toTensor().grad().defined());
   EXPECT_TRUE(at::equal(at::globalContext().defaultGenerator(at::kCPU).get_state(), state));
+}
+
+TEST_F(TorchScript, ARecordingHasSizesAsValuesAndTheModeOfTheModule) {
+  torch::jit::Module module = small_module(kModes);
+  const auto targets = [&] {
+    std::vector<std::string> found;
+    const Result<script::Recording> recording = record_script(module, {at::randn({5, 4}), 3.0});
+    for (const ir::Node& node : recording->graph.nodes)
+      found.push_back(node.target.substr(node.target.find("aten.") + 5));
+    return found;
+  };
+  const std::vector<std::string> eval = {"t.default", "matmul.default", "relu.default", "mul.Scalar", "sym_size.int"};
+  std::vector<std::string> train = eval;
+  train.insert(train.begin() + 3, {"add_.Scalar", "rand_like.default", "add.Tensor"});
+  EXPECT_EQ(targets(), train);
+  EXPECT_EQ(module.attr("passes").toTensor().item<float>(), 0);
+  module.eval();
+  EXPECT_EQ(targets(), eval);
 }
 
 TEST_F(TorchScript, ALoopOnDataIsRefusedByName) {

@@ -29,8 +29,22 @@ std::string location(const Node& node) {
   return "place unknown";
 }
 
-Status at_node(const Status& status, const Node& node) {
-  return status.with_context(text(node.kind().toQualString(), " (", location(node), ")"));
+Status at_node(const Refusal& refusal, const Node& node) {
+  const std::string place = text(node.kind().toQualString(), " (", location(node), ")");
+  if (!refusal.decides) return refusal.status.with_context(place);
+  return unsupported("the script decides by the value of a tensor at ", place,
+                     ": a captured graph takes the same path for every batch. Use torch.where, a mask or torch.clamp "
+                     "instead of `if`, `while`, `.item()`, `int()` or `bool()` on a tensor");
+}
+
+Refusal decision_by_value() { return {unsupported("it decides by the value of a tensor"), false, true}; }
+
+// Autocast changes what the operators in it do, and a recording knows operators only.
+void refuse_autocast(const c10::ClassType& type) {
+  if (type.name()->name() == "autocast")
+    throw Refusal{
+        unsupported("it makes an object of type autocast in TorchScript; capture the nn.Module that the "
+                    "script was made of")};
 }
 
 bool raises(const torch::jit::Block& block) {
@@ -67,12 +81,12 @@ Items Interpreter::run_block(const torch::jit::Block& block, Environment& enviro
       results = run_node(*node, environment);
     } catch (const Refusal& refusal) {
       if (refusal.placed) throw;
-      throw Refusal{at_node(refusal.status, *node), true};
+      throw Refusal{at_node(refusal, *node), true};
     } catch (const std::exception& error) {
-      throw Refusal{at_node(invalid(message_of(error)), *node), true};
+      throw Refusal{at_node({invalid(message_of(error))}, *node), true};
     }
     if (results.size() != node->outputs().size())
-      throw Refusal{at_node(unsupported("gave ", results.size(), " results for ", node->outputs().size()), *node),
+      throw Refusal{at_node({unsupported("gave ", results.size(), " results for ", node->outputs().size())}, *node),
                     true};
     for (std::size_t i = 0; i < results.size(); ++i) environment[node->output(i)] = std::move(results[i]);
   }
@@ -104,6 +118,7 @@ Items Interpreter::run_node(const Node& node, Environment& environment) {
     Item made{ItemKind::kObject};
     made.object = std::make_shared<Object>();
     made.object->type = node.output()->type()->expect<c10::ClassType>();
+    refuse_autocast(*made.object->type);
     return {made};
   }
   if (kind == prim::CallMethod) return {call_method(node.s(c10::attr::name), std::move(inputs))};
@@ -138,7 +153,7 @@ Items Interpreter::run_operator(const Node& node, Items& inputs) {
 }
 
 bool Interpreter::decide(const Item& condition) {
-  if (condition.data) throw Refusal{unsupported("it depends on the data of a tensor")};
+  if (condition.data) throw decision_by_value();
   return condition.value.isInt() ? condition.value.toInt() != 0 : condition.value.toBool();
 }
 
@@ -152,7 +167,7 @@ Items Interpreter::run_if(const Node& node, Environment& environment) {
 
 Items Interpreter::run_loop(const Node& node, Environment& environment) {
   const Item count = environment.at(node.input(0));
-  if (count.data) throw Refusal{unsupported("it depends on the data of a tensor")};
+  if (count.data) throw decision_by_value();
   recorder_.fix(count);
   Item condition = environment.at(node.input(1));
   Items carried;
@@ -191,7 +206,7 @@ Item Interpreter::call_method(const std::string& name, Items inputs) {
 }
 
 Item Interpreter::attribute(Object& object, const std::string& name) {
-  if (object.type->is_module() && name == "training") return number(training_);
+  if (training_ && object.type->is_module() && name == "training") return number(*training_);
   const auto known = object.attributes.find(name);
   if (known != object.attributes.end()) return known->second;
   if (object.origin == nullptr) throw Refusal{unsupported("attribute ", name, " is read before it is set")};

@@ -8,6 +8,7 @@
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <functional>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -18,8 +19,9 @@ namespace ravnest::graph::script {
 
 class Interpreter {
  public:
-  // `training` is what modules' attribute of that name reads as. `weight_of` gives a module's tensor its item.
-  Interpreter(Recorder& recorder, bool training, std::function<Item(const at::Tensor&)> weight_of)
+  // `training` is what modules' attribute of that name reads as; without it, what each module has there. `weight_of`
+  // gives a module's tensor its item.
+  Interpreter(Recorder& recorder, std::optional<bool> training, std::function<Item(const at::Tensor&)> weight_of)
       : recorder_(recorder), training_(training), weight_of_(std::move(weight_of)) {}
 
   // What the graph returns; a tuple where it has several results. Throws Refusal.
@@ -47,7 +49,7 @@ class Interpreter {
   bool decide(const Item& condition);
 
   Recorder& recorder_;
-  bool training_;
+  std::optional<bool> training_;
   std::function<Item(const at::Tensor&)> weight_of_;
   std::vector<std::pair<Item, Item>> set_;  // (weight, its new value)
 };

@@ -21,7 +21,8 @@ namespace ravnest::graph::script {
 // Thrown inside the front ends for what they cannot turn into a graph; their borders return its Status.
 struct Refusal {
   Status status;
-  bool placed = false;  // says already which node of the script it is about
+  bool placed = false;   // says already which node of the script it is about
+  bool decides = false;  // it is a decision by a tensor's value
 };
 
 // What an exception says, without torch's backtrace.

@@ -19,6 +19,7 @@ const std::string* size_operator_of(const std::string& kind) {
       {"aten::floordiv", "_operator.floordiv"},
       {"aten::floor_divide", "_operator.floordiv"},
       {"aten::remainder", "_operator.mod"},
+      {"aten::pow", "_operator.pow"},
       {"aten::neg", "_operator.neg"},
       {"aten::eq", "_operator.eq"},
       {"aten::ne", "_operator.ne"},
@@ -91,6 +92,9 @@ std::optional<Item> call_on_numbers(const torch::jit::Node& node, const Items& i
     else if (!extra.value.isInt() || extra.value.toInt() != 1)
       return std::nullopt;
   }
+  // TorchScript's power of two whole numbers is a float, Python's is not.
+  const bool real = target == "_operator.pow" && node.output()->type()->kind() == c10::TypeKind::FloatType;
+  if (real) numbers.front() = recorder.compute("torch.sym_float", {numbers.front()});
   return recorder.compute(target, numbers);
 }
 
