@@ -191,25 +191,7 @@ Result<Slice> Exchange<T>::decoded(const Tensor& received) {
 
 template <class T>
 void Exchange<T>::keep(const RingStep& step, const Slice& values) {
-  if (into_.empty()) {
-    kept_.push_back({step.range.first, values});
-  } else {
-    std::ranges::copy(values_of<T>(values), into_.begin() + static_cast<std::ptrdiff_t>(step.range.first));
-  }
-}
-
-template <class T>
-std::vector<typename Exchange<T>::Piece> Exchange<T>::result() const {
-  std::vector<Piece> pieces;
-  for (const Kept& kept : kept_) pieces.push_back({kept.first, values_of<T>(kept.values)});
-  return pieces;
-}
-
-template <class T>
-void Exchange<T>::copy_to(std::span<T> values) const {
-  for (const Piece& piece : result()) {
-    std::ranges::copy(piece.values, values.begin() + static_cast<std::ptrdiff_t>(piece.first));
-  }
+  std::ranges::copy(values_of<T>(values), into_.begin() + static_cast<std::ptrdiff_t>(step.range.first));
 }
 
 template class Exchange<float>;

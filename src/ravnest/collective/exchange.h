@@ -45,16 +45,11 @@ struct ExchangeOptions {
 template <class T>
 class Exchange {
  public:
-  struct Piece {
-    std::size_t first = 0;  // the place of its first element among the values
-    std::span<const T> values;
-  };
-
   // `contribution` outlives the exchange and, until it is complete, stays as it is. `pool` outlives it, too.
-  // Complete chunks are kept; or, where `into` is given, copied there as they become complete, and not kept. `into` is
-  // as long as the contribution, and may be the contribution itself.
+  // Chunks are copied to `into` as they become complete, which is as long as the contribution, and may be the
+  // contribution itself.
   Exchange(const ExchangeOptions& options, std::span<const T> contribution, transport::BufferPool& pool,
-           std::span<T> into = {});
+           std::span<T> into);
 
   // What begins here, for the next member: at most that many messages at a time. To be called until there are none.
   // kInvalid for a codec that can not be.
@@ -76,17 +71,7 @@ class Exchange {
   const Ring& ring() const { return ring_; }
   std::uint64_t ignored() const { return ignored_; }
 
-  // What is complete so far, in no particular order. Valid as long as the exchange.
-  std::vector<Piece> result() const;
-  // The same into a span of all values; what is not complete stays as it is there.
-  void copy_to(std::span<T> values) const;
-
  private:
-  struct Kept {
-    std::size_t first = 0;
-    Slice values;
-  };
-
   Result<std::optional<wire::RingChunk>> carry_out(const RingStep& step, wire::Tensor* received);
   transport::Buffer place_for_sum(const RingStep& step, wire::Tensor* received);
   Status check(const wire::RingChunk& chunk, const Range& range) const;
@@ -105,7 +90,6 @@ class Exchange {
   Ring ring_;
   const std::vector<RingStep> own_;
   std::size_t begun_ = 0;  // of those
-  std::vector<Kept> kept_;
   std::uint64_t ignored_ = 0;
 };
 

@@ -44,7 +44,7 @@ TYPED_TEST(ExchangeOf, AllMembersEndAnAllReduceWithTheSum) {
     averaging_group.run(++seed);
     for (std::uint32_t i = 0; i < shape.members; ++i) {
       ASSERT_TRUE(averaging_group.exchanges[i]->complete());
-      ASSERT_EQ(averaging_group.held(i, shape.elements), sum_of(values));
+      ASSERT_EQ(averaging_group.held(i), sum_of(values));
       ASSERT_EQ(averaging_group.exchanges[i]->ignored(), 0U);
     }
   }
@@ -63,7 +63,7 @@ TYPED_TEST(ExchangeOf, EachMemberEndsAReduceScatterWithItsSegmentOfTheSum) {
       const auto sum = sum_of(values);
       for (std::size_t j = own.first; j < own.end; ++j) expected[j] = sum[j];
       ASSERT_TRUE(averaging_group.exchanges[i]->complete());
-      ASSERT_EQ(averaging_group.held(i, shape.elements), expected);
+      ASSERT_EQ(averaging_group.held(i), expected);
     }
   }
 }
@@ -82,7 +82,7 @@ TYPED_TEST(ExchangeOf, AllMembersEndAnAllGatherWithEveryOwnersSegment) {
     averaging_group.run(++seed);
     for (std::uint32_t i = 0; i < shape.members; ++i) {
       ASSERT_TRUE(averaging_group.exchanges[i]->complete());
-      ASSERT_EQ(averaging_group.held(i, shape.elements), expected);
+      ASSERT_EQ(averaging_group.held(i), expected);
     }
   }
 }
@@ -99,7 +99,7 @@ TYPED_TEST(ExchangeOf, AllMembersEndABroadcastWithTheRootsValues) {
     averaging_group.run(seed);
     for (std::uint32_t i = 0; i < shape.members; ++i) {
       ASSERT_TRUE(averaging_group.exchanges[i]->complete());
-      ASSERT_EQ(averaging_group.held(i, shape.elements), values[root]);
+      ASSERT_EQ(averaging_group.held(i), values[root]);
     }
   }
 }
@@ -131,7 +131,7 @@ TEST(Exchange, ChunksThatComeTwiceAreIgnoredAndCounted) {
   AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 8);
   averaging_group.run(3, 2);
   for (std::uint32_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(averaging_group.held(i, 101), sum_of(values));
+    EXPECT_EQ(averaging_group.held(i), sum_of(values));
     EXPECT_EQ(averaging_group.exchanges[i]->ignored(), averaging_group.exchanges[i]->ring().expected());
   }
 }
@@ -202,7 +202,7 @@ TEST(Exchange, ScaledContributionsMakeAWeightedMean) {
   AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 64,
                                         [&](std::uint32_t i, ExchangeOptions& options) { options.scale = weights[i]; });
   averaging_group.run();
-  const auto mean = averaging_group.held(0, 1000);
+  const auto mean = averaging_group.held(0);
   for (std::size_t j = 0; j < mean.size(); ++j) {
     const double expected = 0.5 * values[0][j] + 0.3 * values[1][j] + 0.2 * values[2][j];
     ASSERT_NEAR(mean[j], expected, 1e-6);
@@ -214,8 +214,7 @@ TEST(Exchange, AllMembersEndWithTheSameBits) {
   const auto values = normal_numbers(5, 1009);
   AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 64);
   averaging_group.run();
-  for (std::uint32_t i = 1; i < 5; ++i)
-    EXPECT_TRUE(same_bits(averaging_group.held(i, 1009), averaging_group.held(0, 1009)));
+  for (std::uint32_t i = 1; i < 5; ++i) EXPECT_TRUE(same_bits(averaging_group.held(i), averaging_group.held(0)));
 }
 
 TEST(Exchange, WhatIsReceivedIsNeverModified) {
@@ -247,7 +246,6 @@ TEST(Exchange, ResultsMayTakeThePlaceOfTheContribution) {
   averaging_group.run(11);
   for (std::uint32_t i = 0; i < 4; ++i) {
     EXPECT_EQ(values[i], expected);
-    EXPECT_TRUE(averaging_group.exchanges[i]->result().empty());
   }
 }
 
@@ -272,7 +270,7 @@ TEST(Exchange, WhatHasNoWeightDoesNotCountWhateverItIs) {
       [](std::uint32_t self, ExchangeOptions& options) { options.scale = self == 1 ? 0 : 0.5; });
   averaging_group.run();
   for (std::uint32_t member = 0; member < 3; ++member)
-    EXPECT_EQ(averaging_group.held(member, 4), (std::vector<float>{3, 4, 5, 6})) << member;
+    EXPECT_EQ(averaging_group.held(member), (std::vector<float>{3, 4, 5, 6})) << member;
 }
 
 }  // namespace

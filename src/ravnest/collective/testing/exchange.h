@@ -59,6 +59,7 @@ struct AveragingGroup {
   AveragingGroup(Operation operation, const std::vector<std::vector<T>>& values, std::size_t chunk_elements,
                  const std::function<void(std::uint32_t, ExchangeOptions&)>& change = {}) {
     const auto members = static_cast<std::uint32_t>(values.size());
+    for (const auto& each : values) results.emplace_back(each.size(), T(12345));
     for (std::uint32_t self = 0; self < members; ++self) {
       ExchangeOptions options;
       options.ring = {.operation = operation, .members = members, .self = self, .chunk_elements = chunk_elements};
@@ -66,7 +67,7 @@ struct AveragingGroup {
       options.attempt = 2;
       options.averaging_group = 5;
       if (change) change(self, options);
-      exchanges.push_back(std::make_unique<Exchange<T>>(options, values[self], pool));
+      exchanges.push_back(std::make_unique<Exchange<T>>(options, values[self], pool, results[self]));
     }
   }
 
@@ -109,13 +110,10 @@ struct AveragingGroup {
   }
 
   // What the member holds at the end; elements that it does not hold are 12345.
-  std::vector<T> held(std::uint32_t member, std::size_t elements) const {
-    std::vector<T> values(elements, T(12345));
-    exchanges[member]->copy_to(values);
-    return values;
-  }
+  const std::vector<T>& held(std::uint32_t member) const { return results[member]; }
 
   transport::BufferPool pool{64 << 20};
+  std::vector<std::vector<T>> results;  // by member
   std::vector<std::unique_ptr<Exchange<T>>> exchanges;
   std::vector<Letter> letters;
   std::vector<std::uint64_t> elements_sent;  // by member
