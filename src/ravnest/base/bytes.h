@@ -98,16 +98,13 @@ class ByteWriter {
   }
   void string(std::string_view value) { bytes(as_byte_span(value)); }
 
-  // Writes over bytes that are already there, such as a length known only at the end; kInvalid outside of them.
-  Status patch_u16(std::size_t position, std::uint16_t value) { return patch(position, as_bytes_of(value)); }
-  Status patch_u32(std::size_t position, std::uint32_t value) { return patch(position, as_bytes_of(value)); }
-  Status patch_u64(std::size_t position, std::uint64_t value) { return patch(position, as_bytes_of(value)); }
-  Status patch(std::size_t position, ByteSpan data) {
-    if (position > size() || data.size() > size() - position) {
-      return invalid("a patch of ", data.size(), " bytes at position ", position, " ends beyond the ", size(),
+  // Writes over bytes that are already there: a length known only at the end. kInvalid outside of them.
+  Status patch_u32(std::size_t position, std::uint32_t value) {
+    if (position > size() || sizeof value > size() - position) {
+      return invalid("a patch of ", sizeof value, " bytes at position ", position, " ends beyond the ", size(),
                      " written");
     }
-    if (!data.empty()) std::memmove(buffer_.data() + position, data.data(), data.size());
+    std::memcpy(buffer_.data() + position, &value, sizeof value);
     return {};
   }
 

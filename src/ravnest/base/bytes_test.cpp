@@ -90,17 +90,13 @@ TEST(ByteWriter, WhatIsWrittenReadsBackTheSame) {
 
 TEST(ByteWriter, PatchReplacesExactlyTheBytesNamed) {
   ByteWriter writer;
+  writer.u8(0x66);
   writer.u32(0);
-  writer.u64(0);
-  writer.u16(0);
   writer.u8(0x77);
-  ASSERT_TRUE(writer.patch_u32(0, 15).ok());
-  ASSERT_TRUE(writer.patch_u64(4, kHuge).ok());
-  ASSERT_TRUE(writer.patch_u16(12, 0x0102).ok());
+  ASSERT_TRUE(writer.patch_u32(1, 15).ok());
   ByteReader reader(writer.bytes());
+  EXPECT_EQ(reader.u8().value(), 0x66U);
   EXPECT_EQ(reader.u32().value(), 15U);
-  EXPECT_EQ(reader.u64().value(), kHuge);
-  EXPECT_EQ(reader.u16().value(), 0x0102U);
   EXPECT_EQ(reader.u8().value(), 0x77U);
 }
 

@@ -1,7 +1,6 @@
 #include "ravnest/base/log.h"
 
 #include <spdlog/logger.h>
-#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
@@ -40,15 +39,6 @@ Logger::Logger(std::string name, Level threshold)
 
 Logger::Logger(std::string name, Level threshold, std::ostream& out)
     : target_(make_target(std::move(name), threshold, std::make_shared<spdlog::sinks::ostream_sink_mt>(out))) {}
-
-Result<Logger> Logger::to_file(std::string name, Level threshold, const std::filesystem::path& path) {
-  try {
-    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string());
-    return Logger(make_target(std::move(name), threshold, std::move(sink)));
-  } catch (const spdlog::spdlog_ex& error) {
-    return unavailable("cannot log to ", path.string(), ": ", error.what());
-  }
-}
 
 Logger Logger::named(std::string name) const { return Logger(target_->clone(std::move(name))); }
 

@@ -34,8 +34,6 @@ class Logger {
   explicit Logger(std::string name = "ravnest", Level threshold = Level::kInfo);
   // To a stream, which must outlive all copies and be used by no one else meanwhile.
   Logger(std::string name, Level threshold, std::ostream& out);
-  // To the end of a file, which is made if need be.
-  static Result<Logger> to_file(std::string name, Level threshold, const std::filesystem::path& path);
 
   // The same target under another name.
   Logger named(std::string name) const;

@@ -2,16 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <ostream>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "ravnest/base/file.h"
 
 namespace ravnest {
 namespace {
@@ -82,26 +78,6 @@ TEST(Logger, DefaultWritesToStandardError) {
   ::testing::internal::CaptureStderr();
   Logger().info("hello");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("info ravnest: hello\n"));
-}
-
-TEST(Logger, FileIsAppendedToAndAnUnwritableOneIsAnError) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "ravnest_log_test_XXXXXX").string();
-  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-  const std::filesystem::path folder = pattern;
-  for (const char* message : {"first", "second"}) {
-    const auto log = Logger::to_file("n", Level::kInfo, folder / "log.txt");
-    ASSERT_TRUE(log.ok()) << log.status();
-    log->info(message);
-  }
-  const auto content = read_file(folder / "log.txt");
-  ASSERT_TRUE(content.ok());
-  EXPECT_THAT(*content, HasSubstr("n: first\n"));
-  EXPECT_THAT(*content, HasSubstr("n: second\n"));
-
-  const auto bad = Logger::to_file("n", Level::kInfo, folder);
-  EXPECT_EQ(bad.status().code(), Code::kUnavailable);
-  EXPECT_THAT(bad.status().message(), HasSubstr(folder.string()));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Logger, LinesOfSeveralThreadsAreNotTorn) {
