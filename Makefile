@@ -1,9 +1,10 @@
 # make help lists the targets. JOBS sets how many compilers run at once.
 
 .DEFAULT_GOAL := all
-.PHONY: all bootstrap tools demo test check bench lint format soak clean help
+.PHONY: all bootstrap tools demo test check bench install wheel lint format soak clean help
 
 PYTHON := .venv/bin/python
+PREFIX := /usr/local
 
 # $(call build,TARGETS): builds, by default everything, and installs the package and the command into .venv
 define build
@@ -35,6 +36,13 @@ bench: tools  ## everything that is measured against others: sockets, pipelines,
 	$(call build)
 	benchmarks/run
 
+install: bootstrap  ## the C++ package (headers, libraries, find_package) and the command, under PREFIX
+	scripts/build release package
+	@cmake --install build/release --prefix $(PREFIX) --component cpp >build/release/install-cpp.log
+
+wheel: tools  ## a wheel of the Python package, in dist; it names the torch that it is built against
+	.venv/bin/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+
 lint: tools  ## clang-format, clang-tidy, ruff
 	@scripts/lint
 
@@ -56,6 +64,7 @@ soak: tools  ## the fuzzers for ten minutes each, protocols, transport and pipel
 	$(PYTHON) tests/soak/clusters.py
 	$(PYTHON) -m pytest -m soak -n 2 --dist worksteal
 	$(PYTHON) tests/soak/pipeline_memory.py 3600
+	tests/soak/wheel
 	ctest --preset release --repeat until-fail:20
 
 clean:  ## remove what was built; .venv stays

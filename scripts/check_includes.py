@@ -58,7 +58,7 @@ def main() -> int:
     order = rooms()
     complaints = []
     for path in sorted(SOURCE.rglob("*")):
-        if path.suffix in (".h", ".cpp"):
+        if path.suffix in (".h", ".cpp") and path.parent != SOURCE:  # ravnest.h names what users include
             complaints += complaints_about(path.relative_to(SOURCE).as_posix(), order)
     if documented() != order:
         complaints.append("docs/architecture.md and rooms.txt do not name the same rooms in the same order")

@@ -14,13 +14,8 @@
 #include <thread>
 
 #include "ravnest/cluster/driver.h"
-#include "ravnest/cluster/local_cluster.h"
-#include "ravnest/graph/cut/slice.h"
-#include "ravnest/graph/frontend/trace.h"
-#include "ravnest/graph/ir/archive.h"
-#include "ravnest/graph/run/engine.h"
 #include "ravnest/identity/identity.h"
-#include "ravnest/optim/optimizer.h"
+#include "ravnest/ravnest.h"
 #include "ravnest/stage/routes.h"
 #include "ravnest/transport/tcp/endpoint.h"
 #include "ravnest/worker/tensors.h"
