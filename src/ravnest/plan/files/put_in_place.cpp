@@ -20,13 +20,13 @@ Result<EntryList> read_list(const fs::path& ready) {
   const fs::path path = ready / kEntryList;
   const Result<std::string> content = read_file(path);
   if (!content.ok()) return content.status();
-  const Result<nlohmann::json> json = parse_json(*content, path.string());
-  if (!json.ok()) return json.status();
+  const Result<nlohmann::json> parsed = parse_json(*content, path.string());
+  if (!parsed.ok()) return parsed.status();
   const Status bad =
       corrupt(path.string(), " does not list a plan's entries: remove ", ready.string(), " and plan again");
-  if (!json->is_object() || !json->contains("id") || !json->contains("entries")) return bad;
-  const nlohmann::json& id = (*json)["id"];
-  const nlohmann::json& names = (*json)["entries"];
+  if (!parsed->is_object() || !parsed->contains("id") || !parsed->contains("entries")) return bad;
+  const nlohmann::json& id = (*parsed)["id"];
+  const nlohmann::json& names = (*parsed)["entries"];
   if (!id.is_string() || !names.is_array()) return bad;
   EntryList list{id, {}};
   for (const auto& name : names) {

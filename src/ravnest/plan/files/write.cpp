@@ -24,9 +24,9 @@ Status make_folder(const fs::path& folder) {
   return error ? unavailable("cannot make the folder ", folder.string(), ": ", error.message()) : Status();
 }
 
-void set_target(Json& json, const std::string& direction, const Address* address) {
-  json[direction + "_target_host"] = address == nullptr ? Json() : Json(address->host);
-  json[direction + "_target_port"] = address == nullptr ? Json() : Json(address->port);
+void set_target(Json& routes, const std::string& direction, const Address* address) {
+  routes[direction + "_target_host"] = address == nullptr ? Json() : Json(address->host);
+  routes[direction + "_target_port"] = address == nullptr ? Json() : Json(address->port);
 }
 
 class Writer {
