@@ -318,9 +318,10 @@ TEST(Message, AnOrderOfDimensionsNamesEachOnce) {
   tensor.order = {1, 0};
   std::vector<std::byte> bytes = joined(*encode(RingChunk{0, 0, 0, 0, 0, 0, tensor}));
   EXPECT_TRUE(decode(received(bytes)).ok());
-  const auto order = std::ranges::search(bytes, std::vector<std::byte>{std::byte{1}, std::byte{0}, std::byte{4}});
-  ASSERT_FALSE(order.empty());
-  order.front() = std::byte{0};
+  const std::vector<std::byte> written{std::byte{1}, std::byte{0}, std::byte{4}};
+  const auto order = std::search(bytes.begin(), bytes.end(), written.begin(), written.end());
+  ASSERT_NE(order, bytes.end());
+  *order = std::byte{0};
   EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt);
 }
 
