@@ -29,7 +29,11 @@ class Poller {
     std::array<epoll_event, 64> events;
     const int count = ::epoll_wait(epoll_.number(), events.data(), static_cast<int>(events.size()), timeout_ms);
     std::vector<std::uint64_t> ready;
-    for (int i = 0; i < count; ++i) ready.push_back(events[static_cast<std::size_t>(i)].data.u64);
+    for (int i = 0; i < count; ++i) {
+      // Copied first: the kernel's struct is packed, and no reference may be bound to a member of it.
+      const std::uint64_t token = events[static_cast<std::size_t>(i)].data.u64;
+      ready.push_back(token);
+    }
     return ready;
   }
 
