@@ -226,7 +226,7 @@ TEST_F(Pair, AHelloOfAnotherMajorVersionIsNamed) {
     (void)talk.say(FrameKind::kHello, hello);
     (void)talk.next();
   });
-  expect(check(), Trouble::kVersion, Verdict::kProblem, "it speaks version 2.0 of the protocol");
+  expect(check(), Trouble::kVersion, Verdict::kProblem, "it speaks version 2.");
 }
 
 TEST_F(Pair, ARefusalForTheVersionIsNamedWhateverItsWords) {
@@ -254,7 +254,7 @@ TEST_F(Pair, ANodeRefusesAHelloOfAnotherMajorVersionAsSuch) {
   const auto goodbye = wire::decode_goodbye(talk.body());
   ASSERT_TRUE(goodbye.ok()) << goodbye.status();
   EXPECT_EQ(goodbye->farewell, wire::Farewell::kVersion);
-  EXPECT_THAT(goodbye->reason, HasSubstr("version 2.0"));
+  EXPECT_THAT(goodbye->reason, HasSubstr("version 2."));
 }
 
 TEST_F(Pair, ARefusalIsPassedOn) {
