@@ -23,10 +23,8 @@ class Run:
         self.sweep = self.sweep_index = 0  # of the next batch to validate with
         self._validation: bool | None = None  # whether the present sweep is a validation; None: there is none
         self._epochs = BatchCounts("the training loop", "epoch")
-        self._began = self._trained = (
-            0.0,
-            0,
-        )  # when training began and the samples before it; seconds and samples of it
+        self._began = 0.0, 0  # when training began, and the samples that were trained before it
+        self._trained = 0.0, 0  # the seconds and samples of the training that is over
 
     @property
     def in_sweep(self) -> bool:

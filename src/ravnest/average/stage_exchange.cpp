@@ -22,7 +22,7 @@ StageExchange::StageExchange(const Attempt& attempt, int cluster, const std::vec
     options.ring.chunk_elements = collective::kChunkBytes / sizeof(float);
     options.round = attempt.round;
     options.attempt = attempt.attempt;
-    options.averaging_group = part.number;
+    options.vector = part.number;
     options.scale = own->weight / weights;
     options.codec = part.codec;
     options.residual = part.residual;
@@ -37,11 +37,11 @@ StageExchange::StageExchange(const Attempt& attempt, int cluster, const std::vec
 }
 
 Status StageExchange::on_chunk(const std::string& from, wire::RingChunk chunk) {
-  const bool ours = std::ranges::find(parts_, chunk.averaging_group, &ExchangePart::number) != parts_.end();
+  const bool ours = std::ranges::find(parts_, chunk.vector, &ExchangePart::number) != parts_.end();
   const bool from_neighbour =
       std::ranges::find(neighbours_, from, &std::pair<int, std::string>::second) != neighbours_.end();
-  Status taken = ours || !from_neighbour ? driver_.on_chunk(from, std::move(chunk))
-                                         : corrupt("it sends vector ", chunk.averaging_group);
+  Status taken =
+      ours || !from_neighbour ? driver_.on_chunk(from, std::move(chunk)) : corrupt("it sends vector ", chunk.vector);
   return taken.with_context(text(from,
                                  " does not average what this node does: it has another plan, another stage in place "
                                  "of the planned one, or other settings (compression, outer)"));

@@ -76,8 +76,8 @@ std::size_t Exchange<T>::under_way() const {
 
 template <class T>
 Result<std::optional<RingChunk>> Exchange<T>::on_chunk(RingChunk chunk) {
-  const bool ours = chunk.round == options_.round && chunk.attempt == options_.attempt &&
-                    chunk.averaging_group == options_.averaging_group;
+  const bool ours =
+      chunk.round == options_.round && chunk.attempt == options_.attempt && chunk.vector == options_.vector;
   const auto step = ours ? ring_.on_chunk(chunk.segment, chunk.chunk, chunk.hop) : invalid("of another exchange");
   if (!step.ok()) {
     ++ignored_;
@@ -124,8 +124,8 @@ Result<std::optional<RingChunk>> Exchange<T>::carry_out(const RingStep& step, Te
     if (step.keep) keep(step, slice_of(buffer));
   }
   if (step.hop == 0) return std::optional<RingChunk>();
-  return std::optional(RingChunk{options_.round, options_.attempt, options_.averaging_group, step.segment, step.chunk,
-                                 step.hop, std::move(tensor)});
+  return std::optional(RingChunk{options_.round, options_.attempt, options_.vector, step.segment, step.chunk, step.hop,
+                                 std::move(tensor)});
 }
 
 // What came is in the processor's cache: where nobody else holds it, the sum takes its place.

@@ -33,7 +33,7 @@ struct ExchangeOptions {
   // What the members agree to call it: chunks that say otherwise are of another one.
   std::uint64_t round = 0;
   std::uint64_t attempt = 0;
-  std::uint32_t averaging_group = 0;
+  std::uint32_t vector = 0;
   double scale = 1;    // of the member's own values
   codec::Codec codec;  // of floats; doubles go as they are
   // For as many elements as there are, or none: losses are then forgotten. It outlives the exchange. One that is given

@@ -19,18 +19,17 @@ class CodedExchange : public testing::TestWithParam<const char*> {
 
   // One all-reduce in which each member counts as much; what all hold at the end.
   std::vector<float> mean_of(const Values& values, std::vector<codec::ErrorFeedback>* residuals, std::uint64_t seed) {
-    AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 128,
-                                          [&](std::uint32_t i, ExchangeOptions& options) {
-                                            options.codec = codec_;
-                                            options.scale = 1.0 / kMembers;
-                                            if (residuals != nullptr) options.residual = &(*residuals)[i];
-                                          });
-    averaging_group.run(seed);
+    RingOfExchanges<float> ring(Operation::kAllReduce, values, 128, [&](std::uint32_t i, ExchangeOptions& options) {
+      options.codec = codec_;
+      options.scale = 1.0 / kMembers;
+      if (residuals != nullptr) options.residual = &(*residuals)[i];
+    });
+    ring.run(seed);
     for (std::uint32_t i = 0; i < kMembers; ++i) {
-      EXPECT_TRUE(averaging_group.exchanges[i]->complete());
-      EXPECT_TRUE(same_bits(averaging_group.held(i), averaging_group.held(0)));
+      EXPECT_TRUE(ring.exchanges[i]->complete());
+      EXPECT_TRUE(same_bits(ring.held(i), ring.held(0)));
     }
-    return averaging_group.held(0);
+    return ring.held(0);
   }
 
   static double mean_at(const Values& values, std::size_t i) {
@@ -75,13 +74,12 @@ TEST_P(CodedExchange, AResidualFitsAfterTheMembersHaveChanged) {
   std::vector<codec::ErrorFeedback> residuals(kMembers, codec::ErrorFeedback(kElements));
   mean_of(normal_numbers(kMembers, kElements), &residuals, 1);
   const auto fewer = normal_numbers(kMembers - 1, kElements);
-  AveragingGroup<float> averaging_group(Operation::kAllReduce, fewer, 128,
-                                        [&](std::uint32_t i, ExchangeOptions& options) {
-                                          options.codec = codec_;
-                                          options.residual = &residuals[i];
-                                        });
-  averaging_group.run();
-  for (std::uint32_t i = 0; i < kMembers - 1; ++i) EXPECT_TRUE(averaging_group.exchanges[i]->complete());
+  RingOfExchanges<float> ring(Operation::kAllReduce, fewer, 128, [&](std::uint32_t i, ExchangeOptions& options) {
+    options.codec = codec_;
+    options.residual = &residuals[i];
+  });
+  ring.run();
+  for (std::uint32_t i = 0; i < kMembers - 1; ++i) EXPECT_TRUE(ring.exchanges[i]->complete());
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, CodedExchange, testing::Values("fp16", "bf16", "int8", "int4", "topk:0.1"),
@@ -89,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Codecs, CodedExchange, testing::Values("fp16", "bf16", 
 
 TEST(Compression, WhatIsNotSentIsNotEncoded) {
   const auto values = whole_numbers<float>(1, 100);
-  AveragingGroup<float> alone(Operation::kAllReduce, values, 16, [](std::uint32_t, ExchangeOptions& options) {
+  RingOfExchanges<float> alone(Operation::kAllReduce, values, 16, [](std::uint32_t, ExchangeOptions& options) {
     options.codec = {.kind = codec::CodecKind::kInt4};
   });
   alone.run();
@@ -98,13 +96,13 @@ TEST(Compression, WhatIsNotSentIsNotEncoded) {
 
 TEST(Compression, BytesThatAreNoEncodingEndTheExchange) {
   const auto values = normal_numbers(2, 300);
-  AveragingGroup<float> averaging_group(
-      Operation::kAllReduce, values, 128,
-      [](std::uint32_t, ExchangeOptions& options) { options.codec = *codec::parse_codec("topk:0.1"); });
-  averaging_group.start(0);
-  wire::RingChunk chunk = averaging_group.letters.at(0).chunk;
+  RingOfExchanges<float> ring(Operation::kAllReduce, values, 128, [](std::uint32_t, ExchangeOptions& options) {
+    options.codec = *codec::parse_codec("topk:0.1");
+  });
+  ring.start(0);
+  wire::RingChunk chunk = ring.letters.at(0).chunk;
   chunk.tensor.data = slice_of(std::vector<std::byte>(chunk.tensor.data.size(), std::byte{255}));
-  EXPECT_EQ(averaging_group.exchanges[1]->on_chunk(chunk).status().code(), Code::kCorrupt);
+  EXPECT_EQ(ring.exchanges[1]->on_chunk(chunk).status().code(), Code::kCorrupt);
 }
 
 }  // namespace

@@ -40,12 +40,12 @@ TYPED_TEST(ExchangeOf, AllMembersEndAnAllReduceWithTheSum) {
   for (const Shape& shape : shapes()) {
     SCOPED_TRACE(testing::Message() << shape);
     const auto values = whole_numbers<TypeParam>(shape.members, shape.elements);
-    AveragingGroup<TypeParam> averaging_group(Operation::kAllReduce, values, shape.chunk_elements);
-    averaging_group.run(++seed);
+    RingOfExchanges<TypeParam> ring(Operation::kAllReduce, values, shape.chunk_elements);
+    ring.run(++seed);
     for (std::uint32_t i = 0; i < shape.members; ++i) {
-      ASSERT_TRUE(averaging_group.exchanges[i]->complete());
-      ASSERT_EQ(averaging_group.held(i), sum_of(values));
-      ASSERT_EQ(averaging_group.exchanges[i]->ignored(), 0U);
+      ASSERT_TRUE(ring.exchanges[i]->complete());
+      ASSERT_EQ(ring.held(i), sum_of(values));
+      ASSERT_EQ(ring.exchanges[i]->ignored(), 0U);
     }
   }
 }
@@ -55,15 +55,15 @@ TYPED_TEST(ExchangeOf, EachMemberEndsAReduceScatterWithItsSegmentOfTheSum) {
   for (const Shape& shape : shapes()) {
     SCOPED_TRACE(testing::Message() << shape);
     const auto values = whole_numbers<TypeParam>(shape.members, shape.elements);
-    AveragingGroup<TypeParam> averaging_group(Operation::kReduceScatter, values, shape.chunk_elements);
-    averaging_group.run(++seed);
+    RingOfExchanges<TypeParam> ring(Operation::kReduceScatter, values, shape.chunk_elements);
+    ring.run(++seed);
     for (std::uint32_t i = 0; i < shape.members; ++i) {
       std::vector<TypeParam> expected(shape.elements, TypeParam(12345));
       const Range own = segment_range(shape.elements, shape.members, i);
       const auto sum = sum_of(values);
       for (std::size_t j = own.first; j < own.end; ++j) expected[j] = sum[j];
-      ASSERT_TRUE(averaging_group.exchanges[i]->complete());
-      ASSERT_EQ(averaging_group.held(i), expected);
+      ASSERT_TRUE(ring.exchanges[i]->complete());
+      ASSERT_EQ(ring.held(i), expected);
     }
   }
 }
@@ -78,11 +78,11 @@ TYPED_TEST(ExchangeOf, AllMembersEndAnAllGatherWithEveryOwnersSegment) {
       const Range own = segment_range(shape.elements, shape.members, i);
       for (std::size_t j = own.first; j < own.end; ++j) expected[j] = values[i][j];
     }
-    AveragingGroup<TypeParam> averaging_group(Operation::kAllGather, values, shape.chunk_elements);
-    averaging_group.run(++seed);
+    RingOfExchanges<TypeParam> ring(Operation::kAllGather, values, shape.chunk_elements);
+    ring.run(++seed);
     for (std::uint32_t i = 0; i < shape.members; ++i) {
-      ASSERT_TRUE(averaging_group.exchanges[i]->complete());
-      ASSERT_EQ(averaging_group.held(i), expected);
+      ASSERT_TRUE(ring.exchanges[i]->complete());
+      ASSERT_EQ(ring.held(i), expected);
     }
   }
 }
@@ -93,13 +93,12 @@ TYPED_TEST(ExchangeOf, AllMembersEndABroadcastWithTheRootsValues) {
     SCOPED_TRACE(testing::Message() << shape);
     const auto values = whole_numbers<TypeParam>(shape.members, shape.elements);
     const std::uint32_t root = static_cast<std::uint32_t>(++seed) % shape.members;
-    AveragingGroup<TypeParam> averaging_group(
-        Operation::kBroadcast, values, shape.chunk_elements,
-        [&](std::uint32_t, ExchangeOptions& options) { options.ring.root = root; });
-    averaging_group.run(seed);
+    RingOfExchanges<TypeParam> ring(Operation::kBroadcast, values, shape.chunk_elements,
+                                    [&](std::uint32_t, ExchangeOptions& options) { options.ring.root = root; });
+    ring.run(seed);
     for (std::uint32_t i = 0; i < shape.members; ++i) {
-      ASSERT_TRUE(averaging_group.exchanges[i]->complete());
-      ASSERT_EQ(averaging_group.held(i), values[root]);
+      ASSERT_TRUE(ring.exchanges[i]->complete());
+      ASSERT_EQ(ring.held(i), values[root]);
     }
   }
 }
@@ -108,8 +107,8 @@ TEST(Exchange, NoMemberSendsMoreThanItHasTo) {
   for (std::uint32_t members = 1; members <= 7; ++members) {
     for (const std::size_t elements : {840, 841, 5}) {
       const auto values = whole_numbers<float>(members, elements);
-      AveragingGroup<float> all(Operation::kAllReduce, values, 16);
-      AveragingGroup<float> half(Operation::kReduceScatter, values, 16);
+      RingOfExchanges<float> all(Operation::kAllReduce, values, 16);
+      RingOfExchanges<float> half(Operation::kReduceScatter, values, 16);
       all.run();
       half.run();
       for (std::uint32_t i = 0; i < members && members > 1; ++i) {
@@ -128,43 +127,43 @@ TEST(Exchange, NoMemberSendsMoreThanItHasTo) {
 
 TEST(Exchange, ChunksThatComeTwiceAreIgnoredAndCounted) {
   const auto values = whole_numbers<float>(4, 101);
-  AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 8);
-  averaging_group.run(3, 2);
+  RingOfExchanges<float> ring(Operation::kAllReduce, values, 8);
+  ring.run(3, 2);
   for (std::uint32_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(averaging_group.held(i), sum_of(values));
-    EXPECT_EQ(averaging_group.exchanges[i]->ignored(), averaging_group.exchanges[i]->ring().expected());
+    EXPECT_EQ(ring.held(i), sum_of(values));
+    EXPECT_EQ(ring.exchanges[i]->ignored(), ring.exchanges[i]->ring().expected());
   }
 }
 
 TEST(Exchange, ChunksOfAnotherExchangeAreIgnoredAndCounted) {
   const auto values = whole_numbers<float>(2, 10);
-  AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 8);
-  averaging_group.start(0);
-  const wire::RingChunk good = averaging_group.letters.at(0).chunk;
+  RingOfExchanges<float> ring(Operation::kAllReduce, values, 8);
+  ring.start(0);
+  const wire::RingChunk good = ring.letters.at(0).chunk;
   int others = 0;
   for (const auto& change : std::vector<std::function<void(wire::RingChunk&)>>{
            [](auto& c) { --c.round; }, [](auto& c) { ++c.round; }, [](auto& c) { --c.attempt; },
-           [](auto& c) { ++c.averaging_group; }, [](auto& c) { c.segment = 2; }, [](auto& c) { c.hop = 9; }}) {
+           [](auto& c) { ++c.vector; }, [](auto& c) { c.segment = 2; }, [](auto& c) { c.hop = 9; }}) {
     wire::RingChunk other = good;
     change(other);
-    const auto answer = averaging_group.exchanges[1]->on_chunk(other);
+    const auto answer = ring.exchanges[1]->on_chunk(other);
     ASSERT_TRUE(answer.ok());
     EXPECT_FALSE(answer->has_value());
-    EXPECT_EQ(averaging_group.exchanges[1]->ignored(), static_cast<std::uint64_t>(++others));
+    EXPECT_EQ(ring.exchanges[1]->ignored(), static_cast<std::uint64_t>(++others));
   }
-  EXPECT_TRUE(averaging_group.exchanges[1]->on_chunk(good)->has_value());
+  EXPECT_TRUE(ring.exchanges[1]->on_chunk(good)->has_value());
 }
 
 TEST(Exchange, TheSumTakesThePlaceOfWhatCameUnlessSomebodyElseHoldsThat) {
   const auto values = whole_numbers<float>(3, 30);
   for (const bool held : {false, true}) {
-    AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 8);
-    averaging_group.start(0);
-    wire::RingChunk chunk = std::move(averaging_group.letters.at(0).chunk);
+    RingOfExchanges<float> ring(Operation::kAllReduce, values, 8);
+    ring.start(0);
+    wire::RingChunk chunk = std::move(ring.letters.at(0).chunk);
     const std::vector<std::byte> before(chunk.tensor.data.bytes.begin(), chunk.tensor.data.bytes.end());
     const auto* const place = chunk.tensor.data.bytes.data();
     const Slice other_holder = held ? chunk.tensor.data : Slice();
-    const auto answer = averaging_group.exchanges[1]->on_chunk(std::move(chunk));
+    const auto answer = ring.exchanges[1]->on_chunk(std::move(chunk));
     ASSERT_TRUE(answer.ok() && answer->has_value());
     EXPECT_EQ((*answer)->tensor.data.bytes.data() == place, !held);
     if (held) {
@@ -175,12 +174,12 @@ TEST(Exchange, TheSumTakesThePlaceOfWhatCameUnlessSomebodyElseHoldsThat) {
 
 TEST(Exchange, KnowsHowManyOfItsChunksAreUnderWay) {
   const auto values = whole_numbers<float>(3, 30);
-  AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 2);
-  EXPECT_EQ(averaging_group.exchanges[0]->under_way(), 0U);
-  for (std::uint32_t i = 0; i < 3; ++i) averaging_group.start(i);
-  EXPECT_EQ(averaging_group.exchanges[0]->under_way(), 5U);  // of a third of all
-  averaging_group.run();
-  for (const auto& exchange : averaging_group.exchanges) EXPECT_EQ(exchange->under_way(), 0U);
+  RingOfExchanges<float> ring(Operation::kAllReduce, values, 2);
+  EXPECT_EQ(ring.exchanges[0]->under_way(), 0U);
+  for (std::uint32_t i = 0; i < 3; ++i) ring.start(i);
+  EXPECT_EQ(ring.exchanges[0]->under_way(), 5U);  // of a third of all
+  ring.run();
+  for (const auto& exchange : ring.exchanges) EXPECT_EQ(exchange->under_way(), 0U);
 }
 
 TEST(Exchange, AChunkOfOtherValuesEndsTheExchange) {
@@ -188,10 +187,10 @@ TEST(Exchange, AChunkOfOtherValuesEndsTheExchange) {
   for (const auto& change : std::vector<std::function<void(wire::Tensor&)>>{
            [](auto& t) { t.shape = {4}, t.data = t.data.part(0, 16); }, [](auto& t) { t.dtype = DType::kInt32; },
            [](auto& t) { t.codec = codec::CodecKind::kFp16; }}) {
-    AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 8);
-    averaging_group.start(0);
-    change(averaging_group.letters.at(0).chunk.tensor);
-    const auto answer = averaging_group.exchanges[1]->on_chunk(averaging_group.letters.at(0).chunk);
+    RingOfExchanges<float> ring(Operation::kAllReduce, values, 8);
+    ring.start(0);
+    change(ring.letters.at(0).chunk.tensor);
+    const auto answer = ring.exchanges[1]->on_chunk(ring.letters.at(0).chunk);
     EXPECT_EQ(answer.status().code(), Code::kCorrupt) << answer.status();
   }
 }
@@ -199,10 +198,10 @@ TEST(Exchange, AChunkOfOtherValuesEndsTheExchange) {
 TEST(Exchange, ScaledContributionsMakeAWeightedMean) {
   const auto values = normal_numbers(3, 1000);
   const double weights[] = {0.5, 0.3, 0.2};
-  AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 64,
-                                        [&](std::uint32_t i, ExchangeOptions& options) { options.scale = weights[i]; });
-  averaging_group.run();
-  const auto mean = averaging_group.held(0);
+  RingOfExchanges<float> ring(Operation::kAllReduce, values, 64,
+                              [&](std::uint32_t i, ExchangeOptions& options) { options.scale = weights[i]; });
+  ring.run();
+  const auto mean = ring.held(0);
   for (std::size_t j = 0; j < mean.size(); ++j) {
     const double expected = 0.5 * values[0][j] + 0.3 * values[1][j] + 0.2 * values[2][j];
     ASSERT_NEAR(mean[j], expected, 1e-6);
@@ -212,22 +211,22 @@ TEST(Exchange, ScaledContributionsMakeAWeightedMean) {
 TEST(Exchange, AllMembersEndWithTheSameBits) {
   // Numbers whose sum depends on the order of adding.
   const auto values = normal_numbers(5, 1009);
-  AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 64);
-  averaging_group.run();
-  for (std::uint32_t i = 1; i < 5; ++i) EXPECT_TRUE(same_bits(averaging_group.held(i), averaging_group.held(0)));
+  RingOfExchanges<float> ring(Operation::kAllReduce, values, 64);
+  ring.run();
+  for (std::uint32_t i = 1; i < 5; ++i) EXPECT_TRUE(same_bits(ring.held(i), ring.held(0)));
 }
 
 TEST(Exchange, WhatIsReceivedIsNeverModified) {
   const auto values = normal_numbers(3, 300);
   for (const char* codec : {"none", "int8"}) {
-    AveragingGroup<float> averaging_group(
-        Operation::kAllReduce, values, 16,
-        [&](std::uint32_t, ExchangeOptions& options) { options.codec = *codec::parse_codec(codec); });
-    for (std::uint32_t i = 0; i < 3; ++i) averaging_group.start(i);
-    for (std::size_t i = 0; i < averaging_group.letters.size(); ++i) {
-      const auto letter = averaging_group.letters[i];
+    RingOfExchanges<float> ring(Operation::kAllReduce, values, 16, [&](std::uint32_t, ExchangeOptions& options) {
+      options.codec = *codec::parse_codec(codec);
+    });
+    for (std::uint32_t i = 0; i < 3; ++i) ring.start(i);
+    for (std::size_t i = 0; i < ring.letters.size(); ++i) {
+      const auto letter = ring.letters[i];
       const std::vector<std::byte> before(letter.chunk.tensor.data.bytes.begin(), letter.chunk.tensor.data.bytes.end());
-      averaging_group.deliver(letter);
+      ring.deliver(letter);
       EXPECT_TRUE(std::ranges::equal(before, letter.chunk.tensor.data.bytes));
     }
   }
@@ -236,14 +235,13 @@ TEST(Exchange, WhatIsReceivedIsNeverModified) {
 TEST(Exchange, ResultsMayTakeThePlaceOfTheContribution) {
   auto values = whole_numbers<float>(4, 101);
   const auto expected = sum_of(values);
-  AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 8);
+  RingOfExchanges<float> ring(Operation::kAllReduce, values, 8);
   for (std::uint32_t i = 0; i < 4; ++i) {
     ExchangeOptions options;
     options.ring = {.members = 4, .self = i, .chunk_elements = 8};
-    averaging_group.exchanges[i] =
-        std::make_unique<Exchange<float>>(options, values[i], averaging_group.pool, values[i]);
+    ring.exchanges[i] = std::make_unique<Exchange<float>>(options, values[i], ring.pool, values[i]);
   }
-  averaging_group.run(11);
+  ring.run(11);
   for (std::uint32_t i = 0; i < 4; ++i) {
     EXPECT_EQ(values[i], expected);
   }
@@ -251,8 +249,8 @@ TEST(Exchange, ResultsMayTakeThePlaceOfTheContribution) {
 
 TEST(Exchange, WhatBeginsHereCanBeTakenLittleByLittle) {
   const auto values = whole_numbers<float>(2, 20);
-  AveragingGroup<float> averaging_group(Operation::kAllReduce, values, 3);
-  Exchange<float>& exchange = *averaging_group.exchanges[0];
+  RingOfExchanges<float> ring(Operation::kAllReduce, values, 3);
+  Exchange<float>& exchange = *ring.exchanges[0];
   std::size_t begun = 0;
   for (;;) {
     const auto messages = exchange.start(1);
@@ -265,12 +263,12 @@ TEST(Exchange, WhatBeginsHereCanBeTakenLittleByLittle) {
 
 TEST(Exchange, WhatHasNoWeightDoesNotCountWhateverItIs) {
   const std::vector<std::vector<float>> values = {{1, 2, 3, 4}, std::vector<float>(4, std::nanf("")), {5, 6, 7, 8}};
-  AveragingGroup<float> averaging_group(
-      Operation::kAllReduce, values, 1,
-      [](std::uint32_t self, ExchangeOptions& options) { options.scale = self == 1 ? 0 : 0.5; });
-  averaging_group.run();
+  RingOfExchanges<float> ring(Operation::kAllReduce, values, 1, [](std::uint32_t self, ExchangeOptions& options) {
+    options.scale = self == 1 ? 0 : 0.5;
+  });
+  ring.run();
   for (std::uint32_t member = 0; member < 3; ++member)
-    EXPECT_EQ(averaging_group.held(member), (std::vector<float>{3, 4, 5, 6})) << member;
+    EXPECT_EQ(ring.held(member), (std::vector<float>{3, 4, 5, 6})) << member;
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ Status Group::run(Operation operation, std::span<T> values, TimePoint deadline, 
                   .root = static_cast<std::uint32_t>(root),
                   .chunk_elements = std::max<std::size_t>(options_.chunk_bytes / sizeof(T), 1)};
   options.round = round_;
-  options.averaging_group = options_.averaging_group;
+  options.vector = options_.vector;
   options.scale = scale;
   RingDriver<T> driver(endpoint_, outbox_, pool_);
   driver.add(options, values, members_.previous(), members_.next());
@@ -125,8 +125,7 @@ Result<std::optional<wire::RingChunk>> Group::next_chunk(TimePoint deadline) {
 
 void Group::sort(const std::string& from, wire::Message& message) {
   auto* chunk = std::get_if<wire::RingChunk>(&message);
-  const bool ours =
-      chunk != nullptr && from == members_.previous() && chunk->averaging_group == options_.averaging_group;
+  const bool ours = chunk != nullptr && from == members_.previous() && chunk->vector == options_.vector;
   if (ours && chunk->round == round_) {
     at_hand_.push_back(std::move(*chunk));
   } else if (ours && chunk->round == round_ + 1) {

@@ -29,7 +29,7 @@ namespace ravnest::collective {
 
 struct GroupOptions {
   std::size_t chunk_bytes = kChunkBytes;
-  std::uint32_t averaging_group = 0;  // what its chunks are marked with
+  std::uint32_t vector = 0;  // what its chunks are marked with
 };
 
 class Group {

@@ -1,6 +1,6 @@
-// One collective operation over an averaging group, as a state machine: what a member does with each chunk.
+// One collective operation over a ring, as a state machine: what a member does with each chunk.
 //
-// An averaging group is a ring of members 0 to n-1; each sends to the next one, (i + 1) % n, and the last to the first.
+// Members 0 to n-1 form the ring; each sends to the next one, (i + 1) % n, and the last to the first.
 // The values are cut into n segments of nearly equal length, and each segment into chunks alike. Chunks travel on their
 // own, without barriers. In an all-reduce a chunk begins at the member after the segment's owner with that member's own
 // contribution; each member that gets it adds its own and passes it on at once. After n-1 hops it comes to its owner

@@ -22,9 +22,8 @@ template <class T>
 void RingDriver<T>::add(const ExchangeOptions& options, std::span<T> values, std::string previous, std::string next) {
   const auto peer = endpoint_.statistics(next);  // none of a member that is alone
   const std::size_t most = chunks_to_fill(peer.ok() ? peer->round_trip_s : 0, options.ring.chunk_elements * sizeof(T));
-  running_.push_back(
-      std::make_unique<Running>(Running{options.averaging_group, Exchange<T>(options, values, pool_, values),
-                                        std::move(previous), std::move(next), most}));
+  running_.push_back(std::make_unique<Running>(Running{options.vector, Exchange<T>(options, values, pool_, values),
+                                                       std::move(previous), std::move(next), most}));
 }
 
 template <class T>
@@ -61,9 +60,8 @@ Status RingDriver<T>::begin() {
 
 template <class T>
 Status RingDriver<T>::on_chunk(const std::string& from, wire::RingChunk chunk) {
-  const auto found = std::ranges::find_if(running_, [&](const auto& each) {
-    return each->averaging_group == chunk.averaging_group && each->previous == from;
-  });
+  const auto found = std::ranges::find_if(
+      running_, [&](const auto& each) { return each->vector == chunk.vector && each->previous == from; });
   if (found == running_.end()) {
     ++ignored_;
     return {};

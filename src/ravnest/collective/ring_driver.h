@@ -36,8 +36,8 @@ class RingDriver {
   RingDriver(const transport::Endpoint& endpoint, transport::Outbox& outbox, transport::BufferPool& pool)
       : endpoint_(endpoint), outbox_(outbox), pool_(pool) {}
 
-  // One more operation, known by its averaging group, which no two share. The values are replaced in place, chunk by
-  // chunk; they outlive the driver. `previous` and `next` are the member's neighbours on the ring.
+  // One more operation, known by the number of its vector, which no two share. The values are replaced in place, chunk
+  // by chunk; they outlive the driver. `previous` and `next` are the member's neighbours on the ring.
   void add(const ExchangeOptions& options, std::span<T> values, std::string previous, std::string next);
 
   // Whether `begin` has something to do now.
@@ -58,7 +58,7 @@ class RingDriver {
 
  private:
   struct Running {
-    std::uint32_t averaging_group = 0;
+    std::uint32_t vector = 0;
     Exchange<T> exchange;
     std::string previous;
     std::string next;

@@ -23,10 +23,10 @@ struct Member {
         count(static_cast<std::uint32_t>(names.size())),
         self(static_cast<std::uint32_t>(index)) {}
 
-  void add(std::uint32_t averaging_group, std::vector<float>& values, std::size_t chunk_elements = kFewElements) {
+  void add(std::uint32_t vector, std::vector<float>& values, std::size_t chunk_elements = kFewElements) {
     ExchangeOptions options;
     options.ring = {.members = count, .self = self, .chunk_elements = chunk_elements};
-    options.averaging_group = averaging_group;
+    options.vector = vector;
     driver.add(options, values, previous, next);
   }
 
@@ -82,8 +82,8 @@ TEST(RingDriver, OperationsShareWhatIsUnderWayButEachHasAFewChunks) {
   const auto endpoint = nodes.open(0, {});
   Member member(*endpoint, nodes.names, 0);
   std::vector<std::vector<float>> values(30, std::vector<float>(20 * kChunkBytes / sizeof(float)));
-  for (std::uint32_t averaging_group = 0; averaging_group < values.size(); ++averaging_group)
-    member.add(averaging_group, values[averaging_group], kChunkBytes / sizeof(float));
+  for (std::uint32_t vector = 0; vector < values.size(); ++vector)
+    member.add(vector, values[vector], kChunkBytes / sizeof(float));
   EXPECT_EQ(begin_all(member), 2 * values.size());
 }
 
@@ -100,24 +100,23 @@ TEST(RingDriver, WhatHasNoRoomIsNotBegun) {
 // for each other.
 TEST(RingDriver, MembersThatBeginWithDifferentOperationsDoNotWaitForEachOther) {
   constexpr std::size_t kMembers = 3;
-  constexpr std::uint32_t kAveragingGroups = 6;
+  constexpr std::uint32_t kVectors = 6;
   InprocNodes nodes(kMembers);
   const auto endpoints = nodes.open_all();
   std::vector<std::vector<std::vector<float>>> given;
-  for (std::uint32_t averaging_group = 0; averaging_group < kAveragingGroups; ++averaging_group)
-    given.push_back(whole_numbers<float>(kMembers, 700'000 + averaging_group, averaging_group));
+  for (std::uint32_t vector = 0; vector < kVectors; ++vector)
+    given.push_back(whole_numbers<float>(kMembers, 700'000 + vector, vector));
   at_once(kMembers, [&](std::size_t i) {
     Member member(*endpoints[i], nodes.names, i);
-    std::vector<std::vector<float>> values(kAveragingGroups);
-    for (std::uint32_t s = 0; s < kAveragingGroups; ++s) {
-      const auto averaging_group = static_cast<std::uint32_t>((s + 2 * i) % kAveragingGroups);
-      values[averaging_group] = given[averaging_group][i];
-      member.add(averaging_group, values[averaging_group], kChunkBytes / sizeof(float));
+    std::vector<std::vector<float>> values(kVectors);
+    for (std::uint32_t s = 0; s < kVectors; ++s) {
+      const auto vector = static_cast<std::uint32_t>((s + 2 * i) % kVectors);
+      values[vector] = given[vector][i];
+      member.add(vector, values[vector], kChunkBytes / sizeof(float));
     }
     const Status done = member.run();
     ASSERT_TRUE(done.ok()) << done;
-    for (std::uint32_t averaging_group = 0; averaging_group < kAveragingGroups; ++averaging_group)
-      ASSERT_EQ(values[averaging_group], sum_of(given[averaging_group]));
+    for (std::uint32_t vector = 0; vector < kVectors; ++vector) ASSERT_EQ(values[vector], sum_of(given[vector]));
     EXPECT_EQ(member.driver.ignored(), 0U);
   });
 }
@@ -129,9 +128,9 @@ TEST(RingDriver, WhatIsNotFromTheMemberBeforeIsIgnoredAndCounted) {
   std::vector<float> values(6);
   member.add(4, values);
   wire::RingChunk chunk;
-  chunk.averaging_group = 4;
+  chunk.vector = 4;
   EXPECT_TRUE(member.driver.on_chunk("b", chunk).ok());  // the next one
-  chunk.averaging_group = 5;
+  chunk.vector = 5;
   EXPECT_TRUE(member.driver.on_chunk("c", chunk).ok());
   EXPECT_EQ(member.driver.ignored(), 2U);
   EXPECT_EQ(member.driver.received(), 0U);

@@ -134,7 +134,7 @@ void fields(auto& f, Backward& backward) {
 void fields(auto& f, RingChunk& chunk) {
   f(chunk.round);
   f(chunk.attempt);
-  f(chunk.averaging_group);
+  f(chunk.vector);
   f(chunk.segment);
   f(chunk.chunk);
   f(chunk.hop);

@@ -83,11 +83,11 @@ struct Backward {
   std::vector<EdgeTensor> tensors;
 };
 
-// A part of what the members of an averaging group add up (collective/ring.h), to the next member.
+// A part of a vector that the members of a ring add up (collective/ring.h), to the next member.
 struct RingChunk {
   std::uint64_t round = 0;
   std::uint64_t attempt = 0;
-  std::uint32_t averaging_group = 0;
+  std::uint32_t vector = 0;  // its number, which no two have that go around at the time
   std::uint32_t segment = 0;
   std::uint32_t chunk = 0;  // of the segment
   std::uint32_t hop = 0;    // members that it has come from or through

@@ -1,4 +1,5 @@
-// What tests of exchanges share: an averaging group whose messages arrive in any order, and values that can be checked.
+// What tests of exchanges share: a ring of exchanges whose messages arrive in any order, and values that can be
+// checked.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -49,15 +50,15 @@ inline std::vector<std::vector<float>> normal_numbers(std::uint32_t members, std
 
 // All members of one exchange, and the messages under way between them.
 template <class T>
-struct AveragingGroup {
+struct RingOfExchanges {
   struct Letter {
     std::uint32_t to = 0;
     wire::RingChunk chunk;
   };
 
   // `change` may make of a member's options what the test needs.
-  AveragingGroup(Operation operation, const std::vector<std::vector<T>>& values, std::size_t chunk_elements,
-                 const std::function<void(std::uint32_t, ExchangeOptions&)>& change = {}) {
+  RingOfExchanges(Operation operation, const std::vector<std::vector<T>>& values, std::size_t chunk_elements,
+                  const std::function<void(std::uint32_t, ExchangeOptions&)>& change = {}) {
     const auto members = static_cast<std::uint32_t>(values.size());
     for (const auto& each : values) results.emplace_back(each.size(), T(12345));
     for (std::uint32_t self = 0; self < members; ++self) {
@@ -65,7 +66,7 @@ struct AveragingGroup {
       options.ring = {.operation = operation, .members = members, .self = self, .chunk_elements = chunk_elements};
       options.round = 7;
       options.attempt = 2;
-      options.averaging_group = 5;
+      options.vector = 5;
       if (change) change(self, options);
       exchanges.push_back(std::make_unique<Exchange<T>>(options, values[self], pool, results[self]));
     }
