@@ -101,8 +101,7 @@ TEST(Message, EveryKindComesBackAsItWas) {
   const auto chunk = round_trip(one_of_each()[2]);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
   const auto& c = std::get<RingChunk>(*chunk);
-  EXPECT_EQ(std::tuple(c.round, c.attempt, c.vector, c.segment, c.chunk, c.hop),
-            std::tuple(4u, 5u, 6u, 7u, 8u, 9u));
+  EXPECT_EQ(std::tuple(c.round, c.attempt, c.vector, c.segment, c.chunk, c.hop), std::tuple(4u, 5u, 6u, 7u, 8u, 9u));
   EXPECT_TRUE(same(c.tensor, tensor_of(DType::kFloat32, {16}, 64)));
 
   const auto control = round_trip(one_of_each()[3]);
