@@ -57,6 +57,7 @@ soak: tools  ## the fuzzers for ten minutes each, protocols, transport and pipel
 	build/release/cli/ravnest simulate --protocol pipeline --seeds 100000
 	build/release/tests/soak/transport_simulation --seeds 100000
 	build/release/tests/soak/agreement_simulation --seeds 1000000
+	build/release/tests/soak/planner_against_brute_force --seeds 10000
 	build/release/tests/soak/transport_faults 1000
 	build/release/tests/soak/transport_mixed_load 600
 	$(PYTHON) tests/soak/pipeline_kills.py 50

@@ -18,6 +18,7 @@ bool is_ours(std::string_view line) {
 
 std::vector<std::string> LastWords::on_line(const std::string& node, std::string_view line) {
   std::vector<std::string> shown;
+  if (line.find_first_not_of(' ') != std::string_view::npos) last_[node] = line;
   if (auto earlier = held_.extract(node)) shown.push_back(std::move(earlier.mapped()));
   if (is_ours(line)) {
     held_.emplace(node, line);
@@ -29,7 +30,10 @@ std::vector<std::string> LastWords::on_line(const std::string& node, std::string
 
 std::vector<std::string> LastWords::on_end(const std::string& node, int status) {
   std::vector<std::string> shown;
-  if (status != 0) return shown;
+  if (status != 0) {
+    if (!failed_) failed_ = node;
+    return shown;
+  }
   if (auto held = held_.extract(node)) shown.push_back(std::move(held.mapped()));
   return shown;
 }
@@ -44,6 +48,12 @@ std::vector<std::string> LastWords::sentences() const {
     all.push_back(std::move(sentence));
   }
   return all;
+}
+
+std::string LastWords::first_failure() const {
+  if (!failed_) return {};
+  const auto line = last_.find(*failed_);
+  return line == last_.end() ? *failed_ + " failed without a word" : *failed_ + " failed: " + line->second;
 }
 
 }  // namespace ravnest::cli

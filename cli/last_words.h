@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +21,14 @@ class LastWords {
   // What is left to be said, without the "ravnest: ": each sentence once, and none that is part of another, since the
   // others put the node's name before what it says itself.
   std::vector<std::string> sentences() const;
+  // Of the first node that failed, its last line with its name: for where no node has left a sentence of ours, as when
+  // all fail by themselves before they meet. Empty where none has failed.
+  std::string first_failure() const;
 
  private:
   std::map<std::string, std::string> held_;  // by node
+  std::map<std::string, std::string> last_;  // by node: its last line with something in it
+  std::optional<std::string> failed_;        // the first node that did
 };
 
 }  // namespace ravnest::cli

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "commands.h"
-#include "ravnest/base/nearest.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/base/text.h"
+#include "ravnest/base/words/nearest.h"
 
 namespace ravnest::cli {
 

@@ -10,8 +10,8 @@
 namespace ravnest::cli {
 
 // A validator for an option that is a number; `wanted` reads on after "has to be": "at least 1".
-inline CLI::Validator number_that(std::string wanted, std::string shown, bool (*is_allowed)(double, double, double),
-                                  double least, double most) {
+inline CLI::Validator number_that(const std::string& wanted, std::string shown,
+                                  bool (*is_allowed)(double, double, double), double least, double most) {
   return CLI::Validator(
       [=](const std::string& written) {
         double number = 0;

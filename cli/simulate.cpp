@@ -59,9 +59,9 @@ void add_protocol_options(CLI::App& command, ProtocolOptions& options) {
   add(command.add_option("--seed", options.first_seed, "The first run's seed; the others have the next ones"));
   add(command.add_flag("--verbose", options.verbose, "Print every event"));
   add(command.add_option("--sabotage", options.sabotage, "What a driver does wrong, to see that the check finds it")
-          ->check(CLI::IsMember({"answers-twice", "forgets-a-forward", "ignores-updates", "widens-the-window",
-                                 "hides-its-failure", "does-not-wait", "gives-too-soon", "skips-a-result",
-                                 "holds-by-itself"})));
+          ->check(CLI::IsMember({"answers-twice", "forgets-a-forward", "closes-alone", "ignores-updates",
+                                 "widens-the-window", "hides-its-failure", "does-not-wait", "gives-too-soon",
+                                 "skips-a-result", "holds-by-itself"})));
 }
 
 }  // namespace

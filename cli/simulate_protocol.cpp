@@ -22,6 +22,7 @@ constexpr std::uint64_t kSeedsPerReport = 200;
 Sabotage sabotage_of(const std::string& name) {
   constexpr std::array kNames = {std::pair{std::string_view("answers-twice"), Sabotage::kAnswersTwice},
                                  std::pair{std::string_view("forgets-a-forward"), Sabotage::kForgetsAForward},
+                                 std::pair{std::string_view("closes-alone"), Sabotage::kClosesAlone},
                                  std::pair{std::string_view("ignores-updates"), Sabotage::kIgnoresUpdates},
                                  std::pair{std::string_view("widens-the-window"), Sabotage::kWidensTheWindow},
                                  std::pair{std::string_view("hides-its-failure"), Sabotage::kHidesItsFailure},

@@ -129,7 +129,9 @@ class Run {
   // What all nodes have to say of one failure, after everything else.
   void say_why() const {
     if (was_interrupted_) std::cerr << "ravnest: the run was interrupted" << std::endl;
-    for (const std::string& sentence : last_words_.sentences()) {
+    const std::vector<std::string> sentences = last_words_.sentences();
+    if (sentences.empty() && status_ != 0) std::cerr << "ravnest: " << last_words_.first_failure() << std::endl;
+    for (const std::string& sentence : sentences) {
       if (!was_interrupted_ || sentence.find("was interrupted") == std::string::npos)
         std::cerr << "ravnest: " << sentence << std::endl;
     }

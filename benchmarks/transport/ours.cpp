@@ -31,7 +31,7 @@ class EndpointPair : public Pair {
     const wire::Message message = message_of(size);
     std::thread receiver([&] {
       for (int i = 0; i < count; ++i) take(*far_);
-      require(far_->send("near", wire::Control{"done", ""}, transport::Priority::kNormal));
+      require(far_->send("near", wire::Closed{}, transport::Priority::kNormal));
     });
     for (int i = 0; i < count; ++i) {
       require(near_->send("far", message, transport::Priority::kNormal, {}, patiently()));
@@ -44,7 +44,7 @@ class EndpointPair : public Pair {
     if (!echo_.joinable()) {
       echo_ = std::thread([this] {
         while (auto message = take(*far_)) {
-          if (std::holds_alternative<wire::Control>(*message)) return;
+          if (std::holds_alternative<wire::Closed>(*message)) return;
           require(far_->send("near", std::move(*message), transport::Priority::kNormal, {}, patiently()));
         }
       });
@@ -55,7 +55,7 @@ class EndpointPair : public Pair {
 
   ~EndpointPair() override {
     if (!echo_.joinable()) return;
-    require(near_->send("far", wire::Control{"end", ""}, transport::Priority::kNormal, {}, patiently()));
+    require(near_->send("far", wire::Closed{}, transport::Priority::kNormal, {}, patiently()));
     echo_.join();
   }
 

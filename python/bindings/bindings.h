@@ -63,6 +63,7 @@ c10::IValue to_ivalue(const pybind11::handle& object);
 void bind_checkpoint(pybind11::module_& module);
 void bind_errors(pybind11::module_& module);
 void bind_graph(pybind11::module_& module);
+void bind_loop(pybind11::module_& module);
 void bind_node(pybind11::module_& module);
 void bind_optim(pybind11::module_& module);
 void bind_pipeline(pybind11::module_& module);

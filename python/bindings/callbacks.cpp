@@ -37,6 +37,21 @@ py::dict to_dict(const wire::PassHead& head) {
 
 py::object to_python(const c10::IValue& value) { return value.isTensor() ? py::cast(value.toTensor()) : py::none(); }
 
+std::unique_ptr<optim::Optimizer> stepped_by(py::function function) {
+  optim::OptimizerCallbacks callbacks;
+  callbacks.step = [function = held(std::move(function))](std::span<const optim::Group>,
+                                                          std::span<const at::Tensor> parameters,
+                                                          std::span<const at::Tensor> gradients) {
+    const py::gil_scoped_acquire gil;
+    py::list own;
+    py::list given;
+    for (const at::Tensor& parameter : parameters) own.append(py::cast(parameter));
+    for (const at::Tensor& gradient : gradients) given.append(gradient.defined() ? py::cast(gradient) : py::none());
+    call(*function, own, given);
+  };
+  return std::make_unique<optim::CallbackOptimizer>("callback", std::vector<optim::Group>(), std::move(callbacks));
+}
+
 }  // namespace
 
 worker::Criterion criterion_of(py::function function) {
@@ -50,19 +65,13 @@ worker::Criterion criterion_of(py::function function) {
   };
 }
 
-std::unique_ptr<optim::Optimizer> optimizer_of(py::function function) {
-  optim::OptimizerCallbacks callbacks;
-  callbacks.step = [function = held(std::move(function))](std::span<const optim::Group>,
-                                                          std::span<const at::Tensor> parameters,
-                                                          std::span<const at::Tensor> gradients) {
-    const py::gil_scoped_acquire gil;
-    py::list own;
-    py::list given;
-    for (const at::Tensor& parameter : parameters) own.append(py::cast(parameter));
-    for (const at::Tensor& gradient : gradients) given.append(gradient.defined() ? py::cast(gradient) : py::none());
-    call(*function, own, given);
-  };
-  return std::make_unique<optim::CallbackOptimizer>("callback", std::vector<optim::Group>(), std::move(callbacks));
+std::unique_ptr<optim::Optimizer> optimizer_of(const OptimizerForm& form) {
+  if (const auto* function = std::get_if<py::function>(&form)) return stepped_by(*function);
+  if (const auto* named = std::get_if<NamedOptimizerForm>(&form)) {
+    const auto& [name, options, groups] = *named;
+    return accepted(optim::make_optimizer(name, options, groups_of(groups)));
+  }
+  return nullptr;
 }
 
 }  // namespace ravnest::python

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "bindings.h"
@@ -13,8 +17,13 @@ namespace ravnest::python {
 // function(head as a dict, flat outputs) -> (loss, samples, correct).
 worker::Criterion criterion_of(pybind11::function function);
 
-// function(parameters, gradients or None): one step.
-std::unique_ptr<optim::Optimizer> optimizer_of(pybind11::function function);
+// Name, options and groups, as _core.Optimizer is made of.
+using NamedOptimizerForm = std::tuple<std::string, optim::Options, std::vector<pybind11::dict>>;
+// None, one by name, or function(parameters, gradients or None) that makes one step.
+using OptimizerForm = std::variant<std::monostate, NamedOptimizerForm, pybind11::function>;
+
+// Null for None. ValueError for names and options that do not exist.
+std::unique_ptr<optim::Optimizer> optimizer_of(const OptimizerForm& form);
 
 // {"lr": 0.1, ..., "params": [0, 1]}; None, as in torch's foreach and fused, is for not given.
 std::vector<optim::Group> groups_of(const std::vector<pybind11::dict>& dicts);

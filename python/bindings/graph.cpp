@@ -1,4 +1,5 @@
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <filesystem>
@@ -85,13 +86,13 @@ py::list input_info(const Engine& engine, bool train) {
   return result;
 }
 
-py::list nodes(const Engine& engine, bool train) {
+py::list operators(const Engine& engine, bool train) {
   py::list result;
-  for (const ir::Node& node : engine.graph(mode_of(train)).nodes) {
+  for (const ir::Operator& op : engine.graph(mode_of(train)).operators) {
     py::dict info;
-    info["name"] = node.name;
-    info["target"] = node.target;
-    info["module"] = ir::module_path(node);
+    info["name"] = op.name;
+    info["target"] = op.target;
+    info["module"] = ir::module_path(op);
     result.append(info);
   }
   return result;
@@ -101,11 +102,11 @@ py::list cuts(const Engine& engine) {
   const ir::Model model = engine.model();
   py::list result;
   for (const graph::Cut& cut : unwrap(graph::possible_cuts(model))) {
-    const ir::Node& node = model.train.nodes[cut.position];
+    const ir::Operator& op = model.train.operators[cut.position];
     py::dict info;
     info["position"] = cut.position;
-    info["node"] = node.name;
-    info["module"] = ir::module_path(node);
+    info["operator"] = op.name;
+    info["module"] = ir::module_path(op);
     info["legal"] = cut.refusal.empty();
     info["reason"] = cut.refusal;
     info["tensors"] = cut.tensors;
@@ -160,27 +161,41 @@ c10::IValue to_ivalue(const py::handle& object) {
 }
 
 void bind_graph(py::module_& module) {
-  module.def("merge", [](const std::string& train, const std::string& eval, const std::string& out) {
-    merge(train, eval, out);
-  });
-  module.def("differences", &differences);
+  module.def("merge", &merge, py::arg("train"), py::arg("eval"), py::arg("out"));
+  module.def("differences", &differences, py::arg("pairs"), py::arg("typed"));
   py::class_<Engine> model(module, "Model");
-  module.def("load", [](const std::string& path) { return unwrap(Engine::load(path)); });
-  model.def("run", &run)
+  module.def(
+      "load", [](const std::string& path) { return unwrap(Engine::load(path)); }, py::arg("path"));
+  model
+      .def("run", &run, py::arg("inputs"), py::kw_only(), py::arg("train"), py::arg("seed"), py::arg("step"),
+           py::arg("plain"))
       .def("parameters", [](const Engine& engine) { return named_tensors(engine.parameters()); })
       .def("buffers", [](const Engine& engine) { return named_tensors(engine.buffers()); })
-      .def("in_spec", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).in_spec; })
-      .def("out_spec", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).out_spec; })
-      .def("arg_names", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).argument_names; })
-      .def("input_info", &input_info)
-      .def("nodes", &nodes)
+      .def(
+          "in_spec", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).in_spec; },
+          py::arg("train"))
+      .def(
+          "out_spec", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).out_spec; },
+          py::arg("train"))
+      .def(
+          "arg_names", [](const Engine& engine, bool train) { return engine.graph(mode_of(train)).argument_names; },
+          py::arg("train"))
+      .def("input_info", &input_info, py::arg("train"))
+      .def("operators", &operators, py::arg("train"))
       .def("cuts", &cuts)
-      .def("slice", [](const Engine& engine, const std::vector<int>& cuts) { return unwrap(engine.slice(cuts)); })
-      .def("save", [](const Engine& engine, const std::string& path) { unwrap(engine.save(path)); })
-      .def("to", [](Engine& engine, const std::string& device) { engine = unwrap(engine.on(c10::Device(device))); })
+      .def(
+          "slice", [](const Engine& engine, const std::vector<int>& cuts) { return unwrap(engine.slice(cuts)); },
+          py::arg("cuts"))
+      .def(
+          "save", [](const Engine& engine, const std::string& path) { unwrap(engine.save(path)); }, py::arg("path"))
+      .def(
+          "to", [](Engine& engine, const std::string& device) { engine = unwrap(engine.on(c10::Device(device))); },
+          py::arg("device"))
       .def_property_readonly("stage", [](const Engine& engine) { return engine.stage() ? engine.stage()->index : -1; })
-      .def("inputs", &inputs_of)
-      .def("consumers", [](const Engine& engine, bool train) { return routing(engine, train).consumers; })
+      .def("inputs", &inputs_of, py::arg("train"))
+      .def(
+          "consumers", [](const Engine& engine, bool train) { return routing(engine, train).consumers; },
+          py::arg("train"))
       .def("tied", [](const Engine& engine) {
         return engine.stage() ? engine.stage()->tied : std::map<std::string, std::vector<std::int32_t>>();
       });

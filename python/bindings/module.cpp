@@ -6,6 +6,7 @@ PYBIND11_MODULE(_core, module) {
   ravnest::python::bind_errors(module);
   ravnest::python::bind_checkpoint(module);
   ravnest::python::bind_graph(module);
+  ravnest::python::bind_loop(module);
   ravnest::python::bind_node(module);
   ravnest::python::bind_optim(module);
   ravnest::python::bind_pipeline(module);

@@ -180,11 +180,11 @@ void bind_optimizers(py::module_& module) {
       .def_static("from_functions", &from_functions, py::arg("name"), py::arg("groups"), py::arg("step"),
                   py::arg("state") = py::none(), py::arg("load") = py::none())
       .def_property_readonly("name", [](const Optimizer& optimizer) { return std::string(optimizer.name()); })
-      .def("step", &step)
+      .def("step", &step, py::arg("parameters"), py::arg("gradients"))
       .def("groups", [](const Optimizer& optimizer) { return dicts_of(optimizer.groups()); })
-      .def("set_option", &set_option)
+      .def("set_option", &set_option, py::arg("group"), py::arg("name"), py::arg("value"))
       .def("state", &state_of)
-      .def("load", &load);
+      .def("load", &load, py::arg("parameters"), py::arg("state"));
   module.def("optimizer_names", [] {
     const auto names = optim::optimizer_names();
     return std::vector<std::string>(names.begin(), names.end());
@@ -197,7 +197,7 @@ void bind_optim(py::module_& module) {
   bind_optimizers(module);
   module.def("clip_grad_norm", &clip_grad_norm, py::arg("gradients"), py::arg("max_norm"), py::arg("norm_type") = 2.0,
              py::arg("error_if_nonfinite") = false);
-  module.def("clip_grad_value", &clip_grad_value);
+  module.def("clip_grad_value", &clip_grad_value, py::arg("gradients"), py::arg("limit"));
 }
 
 }  // namespace ravnest::python

@@ -2,13 +2,13 @@
 #include <pybind11/stl.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings.h"
 #include "callbacks.h"
+#include "ravnest/base/mutex.h"
 #include "ravnest/cluster/local_cluster.h"
 #include "ravnest/identity/identity.h"
 #include "ravnest/net/address.h"
@@ -32,17 +32,17 @@ TimePoint in_seconds(double seconds) {
 class Reports {
  public:
   void add(wire::Report report) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     reports_.push_back(std::move(report));
   }
   std::vector<wire::Report> take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(reports_, {});
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<wire::Report> reports_;
+  Mutex mutex_;
+  std::vector<wire::Report> reports_ RAVNEST_GUARDED_BY(mutex_);
 };
 
 struct Cluster {
@@ -89,47 +89,49 @@ std::vector<std::unique_ptr<transport::Endpoint>> open_endpoints(const std::vect
   return endpoints;
 }
 
-std::unique_ptr<Cluster> open_cluster(const std::vector<const graph::Engine*>& engines, const py::function& criterion,
-                                      const py::list& optimizers, const std::string& schedule, int window,
-                                      std::uint64_t seed, const std::string& codec, bool recompute,
-                                      const std::vector<std::string>& addresses, bool tls) {
+// How a cluster of threads trains, as Python says it; LocalClusterOptions says what the fields mean.
+struct PyClusterOptions {
+  std::optional<py::function> criterion;  // callbacks.h
+  std::vector<OptimizerForm> optimizers;  // one per stage
+  std::string schedule = "async";
+  int window = 0;
+  std::uint32_t microbatches = 1;
+  std::uint64_t seed = 0;
+  std::string compression = "none";
+  bool recompute = false;
+  std::vector<std::string> addresses;  // of the stages, which then talk over sockets
+  bool tls = false;
+};
+
+std::unique_ptr<Cluster> open_cluster(const std::vector<const graph::Engine*>& stages, const PyClusterOptions& given) {
   LocalClusterOptions options;
-  options.schedule = unwrap(stage::parse_schedule(schedule));
-  options.window = window;
-  options.worker.seed = seed;
-  options.worker.codec = unwrap(codec::parse_codec(codec));
-  options.worker.recompute = recompute;
-  options.worker.criterion = criterion_of(criterion);
-  options.endpoints = open_endpoints(addresses, tls);
-  std::vector<std::unique_ptr<optim::Optimizer>> own;
-  for (const py::handle& each : optimizers) {
-    if (each.is_none()) {
-      own.push_back(nullptr);
-    } else if (py::isinstance<py::function>(each)) {
-      own.push_back(optimizer_of(each.cast<py::function>()));
-    } else {
-      const auto [name, settings] = each.cast<std::pair<std::string, optim::Options>>();
-      own.push_back(accepted(optim::make_optimizer(name, settings)));
-    }
-  }
+  options.schedule = unwrap(stage::parse_schedule(given.schedule));
+  options.window = given.window;
+  options.microbatches = given.microbatches;
+  options.worker.seed = given.seed;
+  options.worker.codec = unwrap(codec::parse_codec(given.compression));
+  options.worker.recompute = given.recompute;
+  if (given.criterion) options.worker.criterion = criterion_of(*given.criterion);
+  options.endpoints = open_endpoints(given.addresses, given.tls);
+  std::vector<std::unique_ptr<optim::Optimizer>> optimizers;
+  for (const OptimizerForm& form : given.optimizers) optimizers.push_back(optimizer_of(form));
   auto result = std::make_unique<Cluster>();
   options.on_report = [reports = result->reports](wire::Report report) { reports->add(std::move(report)); };
   std::vector<graph::Engine> copies;
-  for (const graph::Engine* engine : engines) copies.push_back(unwrap(engine->on(engine->device())));
-  result->cluster = unwrap(LocalCluster::open(std::move(copies), std::move(own), std::move(options)));
+  for (const graph::Engine* stage : stages) copies.push_back(unwrap(stage->on(stage->device())));
+  result->cluster = unwrap(LocalCluster::open(std::move(copies), std::move(optimizers), std::move(options)));
   return result;
 }
 
-void offer(Cluster& cluster, const std::string& kind, std::uint64_t batch, std::uint32_t part, std::uint32_t parts,
-           double weight, bool update, const std::vector<at::Tensor>& inputs, double timeout_s) {
-  const stage::Offer offered{.kind = kind == "train"      ? wire::PassKind::kTrain
-                                     : kind == "validate" ? wire::PassKind::kValidate
-                                                          : wire::PassKind::kPredict,
-                             .batch = batch,
-                             .part = part,
-                             .parts = parts,
-                             .weight = weight,
-                             .update = update};
+wire::PassKind kind_of(const std::string& name) {
+  if (name == "train") return wire::PassKind::kTrain;
+  if (name == "validate") return wire::PassKind::kValidate;
+  return wire::PassKind::kPredict;
+}
+
+void offer(Cluster& cluster, const std::string& kind, const std::vector<at::Tensor>& inputs, std::uint64_t batch,
+           bool update, double timeout_s) {
+  const stage::Offer offered{.kind = kind_of(kind), .batch = batch, .update = update};
   const py::gil_scoped_release release;
   unwrap(cluster.cluster->offer(offered, inputs, in_seconds(timeout_s)));
 }
@@ -172,14 +174,29 @@ py::dict statistics_of(Cluster& cluster, std::size_t stage) {
 }  // namespace
 
 void bind_pipeline(py::module_& module) {
+  py::class_<PyClusterOptions>(module, "ClusterOptions")
+      .def(py::init<>())
+      .def_readwrite("criterion", &PyClusterOptions::criterion)
+      .def_readwrite("optimizers", &PyClusterOptions::optimizers)
+      .def_readwrite("schedule", &PyClusterOptions::schedule)
+      .def_readwrite("window", &PyClusterOptions::window)
+      .def_readwrite("microbatches", &PyClusterOptions::microbatches)
+      .def_readwrite("seed", &PyClusterOptions::seed)
+      .def_readwrite("compression", &PyClusterOptions::compression)
+      .def_readwrite("recompute", &PyClusterOptions::recompute)
+      .def_readwrite("addresses", &PyClusterOptions::addresses)
+      .def_readwrite("tls", &PyClusterOptions::tls);
   py::class_<Cluster>(module, "Cluster")
-      .def(py::init(&open_cluster))
-      .def("offer", &offer)
-      .def("drain",
-           [](Cluster& cluster, double timeout_s) {
-             const py::gil_scoped_release release;
-             unwrap(cluster.cluster->drain(in_seconds(timeout_s)));
-           })
+      .def(py::init(&open_cluster), py::arg("stages"), py::arg("options"))
+      .def("offer", &offer, py::arg("kind"), py::arg("inputs"), py::kw_only(), py::arg("batch"), py::arg("update"),
+           py::arg("timeout_s"))
+      .def(
+          "drain",
+          [](Cluster& cluster, double timeout_s) {
+            const py::gil_scoped_release release;
+            unwrap(cluster.cluster->drain(in_seconds(timeout_s)));
+          },
+          py::arg("timeout_s"))
       .def("close",
            [](Cluster& cluster) {
              const py::gil_scoped_release release;
@@ -190,19 +207,26 @@ void bind_pipeline(py::module_& module) {
              const py::gil_scoped_release release;
              cluster.cluster->end();
            })
-      .def("stop",
-           [](Cluster& cluster, std::size_t stage, std::string reason) {
-             cluster.cluster->stop(static_cast<int>(checked(cluster, stage)), std::move(reason));
-           })
+      .def(
+          "stop",
+          [](Cluster& cluster, std::size_t stage, std::string reason) {
+            cluster.cluster->stop(static_cast<int>(checked(cluster, stage)), std::move(reason));
+          },
+          py::arg("stage"), py::arg("reason"))
       .def("reports", &reports_of)
-      .def("statistics", &statistics_of)
-      .def("parameters",
-           [](Cluster& cluster, std::size_t stage) {
-             return named_tensors(cluster.cluster->engine(checked(cluster, stage)).parameters());
-           })
-      .def("buffers", [](Cluster& cluster, std::size_t stage) {
-        return named_tensors(cluster.cluster->engine(checked(cluster, stage)).buffers());
-      });
+      .def("statistics", &statistics_of, py::arg("stage"))
+      .def(
+          "parameters",
+          [](Cluster& cluster, std::size_t stage) {
+            return named_tensors(cluster.cluster->engine(checked(cluster, stage)).parameters());
+          },
+          py::arg("stage"))
+      .def(
+          "buffers",
+          [](Cluster& cluster, std::size_t stage) {
+            return named_tensors(cluster.cluster->engine(checked(cluster, stage)).buffers());
+          },
+          py::arg("stage"));
 }
 
 }  // namespace ravnest::python

@@ -166,8 +166,11 @@ void bind_plan(py::module_& module) {
       .def("node_blocks", &plan::node_blocks)
       .def("explain", &plan::explain)
       .def("svg", &plan::to_svg);
-  module.def("read_plan", [](const std::string& node_data) { return planned(plan::read_plan(node_data)); });
-  module.def("check_pool", [](const std::string& file) { planned(plan::read_pool(file)); });
+  module.def(
+      "read_plan", [](const std::string& node_data) { return planned(plan::read_plan(node_data)); },
+      py::arg("node_data"));
+  module.def(
+      "check_pool", [](const std::string& file) { planned(plan::read_pool(file)); }, py::arg("file"));
   module.def(
       "clusterize",
       [](const Engine& engine, const std::optional<py::list>& inputs, std::optional<std::string> balance,

@@ -36,7 +36,7 @@ py::list cuts_of(const Profile& profile, bool measured) {
   for (const graph::CutProfile& cut : profile.cuts) {
     py::dict info;
     info["position"] = cut.position;
-    info["node"] = profile.operators[cut.position].name;
+    info["operator"] = profile.operators[cut.position].name;
     info["module"] = profile.operators[cut.position].module;
     info["legal"] = cut.refusal.empty();
     info["reason"] = cut.refusal;
@@ -90,8 +90,8 @@ py::dict from_a_pass(const Engine& engine, const py::list& inputs) {
 }  // namespace
 
 void bind_profile(py::class_<Engine>& model) {
-  model.def("profile", &from_shapes);
-  model.def("measure", &from_a_pass);
+  model.def("profile", &from_shapes, py::arg("sizes"));
+  model.def("measure", &from_a_pass, py::arg("inputs"));
 }
 
 }  // namespace ravnest::python

@@ -66,16 +66,19 @@ void bind_schedules(py::module_& module) {
       .def(py::init([](const std::string& name, const Options& options, Optimizer& optimizer) {
              return accepted(optim::make_schedule(name, options, optimizer));
            }),
-           py::keep_alive<1, 4>())
-      .def_static("from_functions", &from_factors, py::keep_alive<0, 2>())
-      .def_static("sequence", &sequence, py::keep_alive<0, 3>())
+           py::keep_alive<1, 4>(), py::arg("name"), py::arg("options"), py::arg("optimizer"))
+      .def_static("from_functions", &from_factors, py::keep_alive<0, 2>(), py::arg("factors"), py::arg("optimizer"))
+      .def_static("sequence", &sequence, py::keep_alive<0, 3>(), py::arg("parts"), py::arg("milestones"),
+                  py::arg("optimizer"))
       .def_property_readonly("name", [](const Schedule& schedule) { return std::string(schedule.name()); })
       .def(
           "step", [](Schedule& schedule, std::optional<double> metric) { accept(schedule.step(metric)); },
           py::arg("metric") = py::none())
       .def("last_lr", &Schedule::last_lr)
       .def("state", [](const Schedule& schedule) { return dict_of(schedule.state()); })
-      .def("load", [](Schedule& schedule, const py::dict& state) { accept(schedule.load(schedule_state_of(state))); });
+      .def(
+          "load", [](Schedule& schedule, const py::dict& state) { accept(schedule.load(schedule_state_of(state))); },
+          py::arg("state"));
   module.def("schedule_names", [] {
     const auto names = optim::schedule_names();
     return std::vector<std::string>(names.begin(), names.end());

@@ -91,16 +91,16 @@ struct AsPython {
 };
 
 // (target, args, kwargs, results, module stack)
-py::tuple to_python(const ir::Node& node, const AsPython& as_python) {
+py::tuple to_python(const ir::Operator& op, const AsPython& as_python) {
   py::list args;
   py::dict kwargs;
-  for (const ir::NamedArgument& input : node.inputs) {
+  for (const ir::NamedArgument& input : op.inputs) {
     if (input.keyword)
       kwargs[py::str(input.name)] = as_python.of(input.value);
     else
       args.append(as_python.of(input.value));
   }
-  return py::make_tuple(node.target, args, kwargs, as_python.of(node.outputs), node.module_stack);
+  return py::make_tuple(op.target, args, kwargs, as_python.of(op.outputs), op.module_stack);
 }
 
 // Tensors that the calls read come with their names in front of the user's own, which have none.
@@ -110,14 +110,14 @@ py::dict to_python(const graph::script::Recording& recording) {
   for (const ir::Input& input : recording.graph.inputs) {
     if (input.kind != ir::InputKind::kFixed) inputs.append(py::make_tuple(input.target, input.value));
   }
-  py::list nodes;
-  for (const ir::Node& node : recording.graph.nodes) nodes.append(to_python(node, as_python));
+  py::list operators;
+  for (const ir::Operator& op : recording.graph.operators) operators.append(to_python(op, as_python));
   py::list guards;
   for (const graph::script::Guard& guard : recording.guards)
     guards.append(py::make_tuple(guard.number, torch::jit::toPyObject(guard.expected)));
   py::dict result;
   result["inputs"] = inputs;
-  result["nodes"] = nodes;
+  result["operators"] = operators;
   result["guards"] = guards;
   result["outputs"] = as_python.of(recording.graph.outputs);
   result["out_spec"] = recording.graph.out_spec;
@@ -148,8 +148,8 @@ py::dict record_script(const torch::jit::Module& module, const py::list& argumen
 }  // namespace
 
 void bind_script(py::module_& module) {
-  module.def("load_script", &load_script);
-  module.def("record_script", &record_script);
+  module.def("load_script", &load_script, py::arg("path"), py::arg("inputs"));
+  module.def("record_script", &record_script, py::arg("module"), py::arg("inputs"));
   py::class_<ir::Ref>(module, "Value").def_readonly("id", &ir::Ref::value);
 }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ravnest/base/clock.h"
+#include "ravnest/net/testing/free_port.h"
 #include "relay/relay_testing.h"
 
 namespace ravnest::relay {
@@ -106,12 +107,7 @@ TEST(Relay, ServerThatStillSendsToAClientThatHasClosedIsReset) {
 }
 
 TEST(Relay, ClientIsResetWhereTheServerIsNotThere) {
-  Address nowhere;
-  {
-    const auto closed = Listener::open("127.0.0.1", 0);
-    nowhere = {"127.0.0.1", closed->port()};
-  }
-  auto relay = Relay::open({"127.0.0.1", 0}, nowhere);
+  auto relay = Relay::open({"127.0.0.1", 0}, {"127.0.0.1", free_port()});
   ASSERT_TRUE(relay.ok()) << relay.status();
   // The reset may even come before connecting has returned.
   auto client = Socket::connect(relay->address(), soon());

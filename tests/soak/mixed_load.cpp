@@ -208,7 +208,7 @@ int main(int count, char** arguments) {
   ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
   ::mallopt(M_ARENA_MAX, 1);
   std::map<std::string, std::uint16_t> ports;
-  for (const std::string name : kNames) ports[name] = tcp::free_port();
+  for (const std::string name : kNames) ports[name] = free_port();
   Relays relays;
   for (const auto& [name, port] : ports) {
     relays.emplace(name, relay::Relay::open({"127.0.0.1", 0}, {"127.0.0.1", port}).value());

@@ -118,7 +118,7 @@ class _Guarded(torch.fx.Interpreter):
         def resolved(arguments):
             return pytree.tree_map_only(_core.Value, lambda value: values[value.id], arguments)
 
-        for target, args, kwargs, results, stack in recording["nodes"]:
+        for target, args, kwargs, results, stack in recording["operators"]:
             node = graph.call_function(_function(target), tuple(resolved(args)), resolved(kwargs))
             node.meta["nn_module_stack"] = dict(_parts(stack))
             if len(results) == 1:

@@ -10,7 +10,7 @@ from .. import _core
 from .._core import load as _load
 from ..seed import current_seed
 from .named_tensors import NamedTensors
-from .signature import Call
+from .signature import Signature
 
 
 def load(path: str | os.PathLike[str]) -> "Graph":
@@ -51,8 +51,8 @@ class Graph(NamedTensors):
         self._run = core.run
         self._parameters = core.parameters()
         self._buffers = core.buffers()
-        self._calls = {train: Call(core, train) for train in (True, False)}
-        self._train, self._eval = self._calls[True], self._calls[False]
+        self._signatures = {train: Signature(core, train) for train in (True, False)}
+        self._train, self._eval = self._signatures[True], self._signatures[False]
         self._plain = False
         self.seed = current_seed()
         self.step = 0
@@ -68,11 +68,13 @@ class Graph(NamedTensors):
         Returns:
             What the model returns.
         """
-        call = self._train if train else self._eval
-        outputs = self._run(call.flatten(args, kwargs), train, self.seed, self.step, self._plain)
+        signature = self._train if train else self._eval
+        outputs = self._run(
+            signature.flatten(args, kwargs), train=train, seed=self.seed, step=self.step, plain=self._plain
+        )
         if train:
             self.step += 1
-        return call.unflatten(outputs)
+        return signature.unflatten(outputs)
 
     @property
     def random(self) -> str:
@@ -92,12 +94,12 @@ class Graph(NamedTensors):
         """Weights that more than one stage uses -> those stages; their gradients must be added up."""
         return self._core.tied()
 
-    def nodes(self, train: bool = True) -> list[dict[str, Any]]:
+    def operators(self, train: bool = True) -> list[dict[str, Any]]:
         """The graph's operators in order: name, target and the path of the module each one comes from."""
-        return self._core.nodes(train)
+        return self._core.operators(train)
 
     def cuts(self) -> list[dict[str, Any]]:
-        """Every place where the model could be cut: position, node, module, whether it is legal or why not, and how
+        """Every place where the model could be cut: position, operator, module, whether it is legal or why not, and how
         many tensors and bytes would cross."""
         return self._core.cuts()
 
@@ -117,12 +119,12 @@ class Graph(NamedTensors):
     def _position(self, cut: int | str) -> int:
         if isinstance(cut, int):
             return cut
-        nodes = self._core.nodes(True)
-        for position, node in enumerate(nodes):
-            if node["name"] == cut:
+        operators = self._core.operators(True)
+        for position, operator in enumerate(operators):
+            if operator["name"] == cut:
                 return position
-        for position, node in enumerate(nodes):
-            if node["module"] == cut or node["module"].startswith(f"{cut}."):
+        for position, operator in enumerate(operators):
+            if operator["module"] == cut or operator["module"].startswith(f"{cut}."):
                 return position
         raise ValueError(f"the graph has no operator and no module named {cut!r}")
 

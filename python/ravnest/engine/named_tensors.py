@@ -30,7 +30,7 @@ class NamedTensors:
             recurse: Has no effect; it is there because torch has it.
             remove_duplicate: Whether a tied weight comes once, under its first name, or under each of its names.
         """
-        return _named(self._tensors()[0], prefix, remove_duplicate)
+        return named(self._tensors()[0], prefix, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[torch.Tensor]:
         """The buffers, each once; those that the model's state_dict leaves out too.
@@ -50,7 +50,7 @@ class NamedTensors:
             recurse: Has no effect; it is there because torch has it.
             remove_duplicate: Whether a buffer with several names comes once or under each of them.
         """
-        return _named(self._tensors()[1], prefix, remove_duplicate)
+        return named(self._tensors()[1], prefix, remove_duplicate)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers by name, detached, in the memory of the tensors themselves."""
@@ -58,9 +58,10 @@ class NamedTensors:
         return {name: tensor.detach() for name, tensor in (*parameters.items(), *buffers.items())}
 
 
-def _named(
+def named(
     tensors: Mapping[str, torch.Tensor], prefix: str, remove_duplicate: bool
 ) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors with their names behind `prefix`; those with several names once, where `remove_duplicate` says so."""
     seen = set()
     for name, tensor in tensors.items():
         if remove_duplicate and id(tensor) in seen:

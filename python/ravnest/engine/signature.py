@@ -9,7 +9,7 @@ from .._core import Error
 from .tree_spec import read_spec
 
 
-class Call:
+class Signature:
     """How one graph (training or eval) is called. Everything that can be known at load is worked out here once."""
 
     def __init__(self, core, train: bool):

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from .. import _core
-from ..engine.signature import Call
+from ..engine.signature import Signature
 from .criterion import Criterion
-from .labels import Labels
+from .labels import leaf_labels
+from .optimizers import OptimizerForm
 from .sharding import share_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def configure(
     core: _core.Node,
     node: "Node",
     criterion: Callable | None,
-    optimizer: object,
+    optimizer: OptimizerForm | None,
     steps: tuple[Callable | None, Callable | None],
 ) -> None:
     """Hand the node's settings to the core.
@@ -30,38 +31,31 @@ def configure(
         optimizer: The name and options of one of the core's own, or functions of one from outside.
         steps: What steps the scheduler after an epoch and after an update, if anything does.
     """
-    core.configure(
-        criterion,
-        optimizer,
-        node.schedule,
-        node.window,
-        node.seed % 2**63,
-        node.compression,
-        node.recompute,
-        node.update_frequency,
-        node.microbatches,
-        node.reduce_factor or 0,
-        node.average,
-        node.outer,
-        node.average_optim and node.clusters > 1,
-        node.clip_value or 0.0,
-        node.clip_norm or 0.0,
-        *steps,
-        node.loss_filename,
-        os.path.join(os.path.dirname(node.loss_filename), "val_accuracies.txt"),
-        node.progress and node.is_root,
-        {
-            "update_frequency": str(node.update_frequency),
-            "microbatches": str(node.microbatches),
-            "shard": "true" if node.shard else "false",
-        },
-    )
+    options = _core.TrainingOptions()
+    options.criterion, options.optimizer = criterion, optimizer
+    options.on_epochs, options.on_update = steps
+    options.schedule, options.window, options.recompute = node.schedule, node.window, node.recompute
+    options.seed = node.seed % 2**63
+    options.compression = node.compression
+    options.update_frequency, options.microbatches = node.update_frequency, node.microbatches
+    options.reduce_factor = node.reduce_factor or 0
+    options.average, options.nesterov = node.average, node.outer
+    options.average_optim = node.average_optim and node.clusters > 1
+    options.clip_value, options.clip_norm = node.clip_value or 0.0, node.clip_norm or 0.0
+    options.loss_file = node.loss_filename
+    options.accuracy_file = os.path.join(os.path.dirname(node.loss_filename), "val_accuracies.txt")
+    options.settings = {
+        "update_frequency": str(node.update_frequency),
+        "microbatches": str(node.microbatches),
+        "shard": "true" if node.shard else "false",
+    }
+    core.configure(options, shows_progress=node.progress and node.is_root)
 
 
-def criterion_of(node: "Node", core: _core.Node, calls: Mapping[bool, Call]) -> Criterion:
+def criterion_of(node: "Node", core: _core.Node, signatures: Mapping[bool, Signature]) -> Criterion:
     """What makes a loss of the model's outputs, on the leaf."""
     labels, test_labels = (
-        Labels(source, node.seed, node.batch_size or core.batch, node.name, core.name_of(0))
+        leaf_labels(source, node.seed, node.batch_size or core.batch, node.name, core.name_of(0))
         for source in (share_of(node.labels, node.share), node.test_labels)
     )
-    return Criterion(calls, node.criterion, labels, test_labels)
+    return Criterion(signatures, node.criterion, labels, test_labels)

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import torch
 from torch.utils import _pytree as pytree
 
+from .._core import Labels
 from ..errors import CallbackError, Error
 from .endings import is_told_by_another
-from .labels import Labels, label_part, split
+from .labels import label_part, split
 
 _LONGEST = 1000  # characters of an exception's message
 _PACKAGE = os.path.dirname(__file__)
@@ -20,13 +21,13 @@ _NOT_THE_USERS = tuple(os.path.join(os.path.dirname(file), "") for file in (_PAC
 class Criterion:
     """What the leaf makes of a pass's outputs: a loss of those that train, a count of those that validate."""
 
-    def __init__(self, calls, criterion, labels: Labels, test_labels: Labels):
-        self._calls, self._criterion = calls, criterion
+    def __init__(self, signatures, criterion, labels: Labels, test_labels: Labels):
+        self._signatures, self._criterion = signatures, criterion
         self._labels = {True: labels, False: test_labels}
 
     def __call__(self, head, outputs):
         train = head["kind"] == "train"
-        result = self._calls[train].unflatten(outputs)
+        result = self._signatures[train].unflatten(outputs)
         try:
             item = self._labels[train].item(head["epoch"], head["index"], head["digest"])
         except Error as error:
@@ -45,10 +46,18 @@ class Criterion:
         try:
             loss = self._criterion(result, item)
         except Exception as error:
-            raise CallbackError(f"the criterion raised {brief(error)}") from error
+            raise CallbackError(f"the criterion raised {brief(error)}{_whole_item(error, item)}") from error
         if not isinstance(loss, torch.Tensor):
             raise CallbackError(f"the criterion must give a tensor, not {type(loss).__name__}")
         return loss, samples, 0
+
+
+def _whole_item(error: Exception, item) -> str:
+    """What a criterion may not expect that took its targets for a tensor, as torch's own losses do."""
+    if not isinstance(error, TypeError | AttributeError) or not isinstance(item, tuple | list | Mapping):
+        return ""
+    what = f"a {type(item).__name__} of {len(item)}"
+    return f"; it is given the whole item of `labels` as its targets, here {what}: take the labels out of it"
 
 
 def beside(outputs, item):

@@ -8,9 +8,8 @@ from typing import Any, cast
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, TensorDataset, default_collate
 
-from .._core import label_digest
+from .._core import BatchCounts, Labels, label_digest
 from ..errors import Error
-from .batch_counts import BatchCounts, counted
 from .sharding import Share, share_of
 
 
@@ -39,21 +38,29 @@ class Items:
     """A loader as a training loop sees it on the root: in the order that the leaf takes its labels in.
 
     Iterating it is one epoch of the node's share; the node is told of each item's labels, so that the leaf can compare.
+
+    Attributes:
+        whole: The loader itself.
+        batch_counts: What it gave so far.
     """
 
     def __init__(self, source, node, batch_size: int):
         self.whole, self._node, self._batch_size = source, node, batch_size
         self._share = Share()
         self._source: Any = source
-        self._counts = BatchCounts("train_loader", "epoch")
+        self.batch_counts = BatchCounts("train_loader", "epoch")
+
+    def items_of_epoch(self, number: int) -> Iterator:
+        """The items of an epoch, from 0, for whoever tells of their labels and counts them himself."""
+        return items_of(self._own(), self._node.seed, number, self._batch_size)
 
     def __iter__(self):
-        epoch, count = self._node.epoch, 0
-        for item in items_of(self._own(), self._node.seed, epoch, self._batch_size):
+        number, count = self._node.epoch, 0
+        for item in self.items_of_epoch(number):
             self._node.label_digest = digest_of(label_part(item))
             count += 1
             yield item
-        self._counts.ended(epoch + 1, count)  # the node itself tells of epochs with fewer
+        self.batch_counts.ended(number + 1, count)  # the node itself tells of epochs with fewer
 
     def __len__(self):
         return len(self._own())
@@ -108,49 +115,30 @@ def split(item, parts: int) -> list:
     raise TypeError(f"labels that are cut into microbatches are tensors, tuples or dicts of them, not {type(item)}")
 
 
-class Labels:
-    """The leaf's labels: the item for a batch of an epoch, asked for in order."""
+def leaf_labels(source, seed: int, batch_size: int | None, node: str, root: str) -> Labels:
+    """The leaf's labels: the core asks for their items in the order of the passes, and compares them with the root's.
 
-    def __init__(self, source, seed: int, batch_size: int | None, node: str, root: str):
-        self._source, self._seed, self._batch_size = source, seed, batch_size
-        self._node, self._root = node, root
-        self._epoch, self._next, self._items = None, 0, iter(())
-        self._item = None
-        self._before = 0  # batches, of the epoch before
+    Args:
+        source: A loader, a tensor or anything that can be iterated anew; None where there are none.
+        seed: Of the order of what is shuffled.
+        batch_size: Of a tensor.
+        node: The leaf's name.
+        root: The root's name.
+    """
 
-    def item(self, epoch: int, index: int, digest: int):
-        """The item for that batch. Error where there is none, or where the root's labels are others."""
-        if (epoch, index) == (self._epoch, self._next - 1):
-            return self._item
-        if epoch != self._epoch:
-            self._before = self._next
-            self._items, self._next, self._epoch = self._begin(epoch), 0, epoch
-        where = f"batch {index} of epoch {epoch}"
-        while self._next <= index and (item := next(self._items, self)) is not self:
-            self._item = item
-            self._next += 1
-        if self._next == 0 and self._before > 0:
-            raise Error(
-                f"the labels of {self._node} gave {counted(self._before)} before and none for {where}: they can be "
-                "iterated only once, as a generator can; give a DataLoader, a list or a tensor"
-            )
-        if self._next <= index:
-            raise Error(
-                f"the labels of {self._node} end after {self._next} batches, but {self._root} sent {where}: both need "
-                "the same data, and a training loop of your own calls wait_for_backwards() at the end of each epoch"
-            )
-        own = digest_of(label_part(self._item))
-        if digest and own and digest != own:
-            raise Error(
-                f"the labels of {self._node} for {where} are not those of {self._root}: both need the same data in the "
-                "same order (the same files, batch size and set_seed; only a DataLoader may shuffle)"
-            )
-        return self._item
+    def begin(epoch):
+        if source is None:
+            raise Error(f"{node} computes the loss and has no labels: give Node labels= and test_labels=")
+        return items_of(source, seed, epoch, batch_size)
 
-    def _begin(self, epoch):
-        if self._source is None:
-            raise Error(f"{self._node} computes the loss and has no labels: give Node labels= and test_labels=")
-        return items_of(self._source, self._seed, epoch, self._batch_size)
+    return Labels(
+        begin,
+        lambda item: digest_of(label_part(item)),
+        node=node,
+        root=root,
+        same="the same files, batch size and set_seed; only a DataLoader may shuffle",
+        and_enough=", and a training loop of your own calls wait_for_backwards() at the end of each epoch",
+    )
 
 
 def _batches_at_once(loader) -> Iterator | None:

@@ -1,13 +1,14 @@
 """A cluster whose stages are threads of this process: a model cut into stages and trained as a pipeline."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from .._core import Cluster as _Cluster
+from .. import _core
 from ..engine.graph import Graph, Stage
+from ..engine.named_tensors import NamedTensors, named
 from ..seed import current_seed
 from .criterion import correct_of
 from .labels import split
@@ -15,7 +16,7 @@ from .labels import split
 _PATIENCE_S = 24 * 3600.0
 
 
-class LocalCluster:
+class LocalCluster(NamedTensors):
     """Train a captured model as a pipeline of threads.
 
     >>> graph = ravnest.load("model.pt2")
@@ -58,24 +59,19 @@ class LocalCluster:
     ) -> None:
         parts: list[Graph] = [stages] if isinstance(stages, Graph) else list(stages)
         self._criterion = _Criterion(parts[-1], criterion)
-        self._microbatches = microbatches
         self._batches = itertools.count()
+        options = _core.ClusterOptions()
+        options.criterion = self._criterion
         if callable(optimizer):
-            optimizers = [optimizer(stage) for stage in range(len(parts))]
+            options.optimizers = [optimizer(stage) for stage in range(len(parts))]
         else:
-            optimizers = [(optimizer, dict(optimizer_params or {})) for _ in parts]
-        self._core = _Cluster(
-            [part._core for part in parts],
-            self._criterion,
-            optimizers,
-            schedule,
-            window,
-            current_seed() if seed is None else seed,
-            compression,
-            recompute,
-            list(addresses),
-            tls,
-        )
+            options.optimizers = [(optimizer, dict(optimizer_params or {}), [])] * len(parts)
+        options.schedule, options.window, options.recompute = schedule, window, recompute
+        options.microbatches = microbatches
+        options.seed = current_seed() if seed is None else seed
+        options.compression = compression
+        options.addresses, options.tls = list(addresses), tls
+        self._core = _core.Cluster([part._core for part in parts], options)
         self.size = len(parts)
 
     def train(self, inputs: Any, targets: Any, *, update: bool = True, timeout_s: float = _PATIENCE_S) -> None:
@@ -125,16 +121,37 @@ class LocalCluster:
         """Per stage: passes, updates, staleness, versions of the weights, seconds computed and running."""
         return [self._core.statistics(stage) for stage in range(self.size)]
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers of all stages, under the model's own names. Drain first."""
-        result = {}
-        for stage in reversed(range(self.size)):
-            result |= self._core.parameters(stage) | self._core.buffers(stage)
-        return {name: tensor.detach() for name, tensor in result.items()}
+    def parameters(self, recurse: bool = True, *, stage: int | None = None) -> Iterator[torch.Tensor]:
+        """The parameters, each once, as torch.nn.Module gives them. Drain first.
 
-    def parameters(self, stage: int) -> dict[str, torch.Tensor]:
-        """The stage's own parameters, by name. Drain first."""
-        return self._core.parameters(stage)
+        Args:
+            recurse: Has no effect; it is there because torch has it.
+            stage: The number of a stage, for its own alone.
+        """
+        return (tensor for _, tensor in self.named_parameters(stage=stage))
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True, *, stage: int | None = None
+    ) -> Iterator[tuple[str, torch.Tensor]]:
+        """The parameters with the model's own names, as torch.nn.Module gives them. Drain first.
+
+        Args:
+            prefix: What all names begin with, before a dot.
+            recurse: Has no effect; it is there because torch has it.
+            remove_duplicate: Whether a tied weight comes once, under its first name, or under each of its names.
+            stage: The number of a stage, for its own alone.
+        """
+        tensors = self._tensors()[0] if stage is None else self._core.parameters(stage)
+        return named(tensors, prefix, remove_duplicate)
+
+    def _tensors(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        parameters: dict[str, torch.Tensor] = {}
+        buffers: dict[str, torch.Tensor] = {}
+        for stage in range(self.size):
+            for all_stages, own in ((parameters, self._core.parameters(stage)), (buffers, self._core.buffers(stage))):
+                for name, tensor in own.items():
+                    all_stages.setdefault(name, tensor)  # one that several stages use is kept by the first of them
+        return parameters, buffers
 
     def stop(self, stage: int, reason: str = "was stopped") -> None:
         """End the run from one of its stages, as if it had failed there.
@@ -160,27 +177,23 @@ class LocalCluster:
     def _offer(self, kind, inputs, targets, update, timeout_s):
         inputs = list(inputs) if isinstance(inputs, tuple | list) else [inputs]
         batch = next(self._batches)
-        samples = inputs[0].shape[0]
-        parts = min(self._microbatches, samples) if kind == "train" else 1
-        cut = [[tensor] if parts == 1 else tensor.tensor_split(parts) for tensor in inputs]
-        if targets is not None:
-            self._criterion.targets[batch] = [targets] if parts == 1 else split(targets, parts)
-        for part, tensors in enumerate(zip(*cut, strict=True)):
-            last = part == parts - 1
-            weight = tensors[0].shape[0] / samples
-            self._core.offer(kind, batch, part, parts, weight, update and last, list(tensors), timeout_s)
+        if kind != "predict":
+            self._criterion.targets[batch] = targets
+        self._core.offer(kind, inputs, batch=batch, update=update, timeout_s=timeout_s)
 
 
 class _Criterion:
     """What the last stage asks about a pass's outputs. Apart from the cluster, which would otherwise keep itself."""
 
     def __init__(self, last: Graph, criterion: Callable):
-        self._calls, self._criterion = last._calls, criterion
-        self.targets: dict[int, list] = {}  # by batch: those of its parts
+        self._signatures, self._criterion = last._signatures, criterion
+        self.targets: dict[int, Any] = {}  # by batch
 
     def __call__(self, head, outputs):
-        result = self._calls[head["kind"] == "train"].unflatten(outputs)
-        targets = self.targets[head["batch"]][head["part"]]
+        result = self._signatures[head["kind"] == "train"].unflatten(outputs)
+        targets = self.targets[head["batch"]]
+        if head["parts"] > 1:
+            targets = split(targets, head["parts"])[head["part"]]
         if head["part"] == head["parts"] - 1:
             del self.targets[head["batch"]]
         loss = self._criterion(result, targets)

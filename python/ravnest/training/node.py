@@ -10,7 +10,7 @@ import torch
 from .. import _core
 from ..capture.autocast import refuse_autocast_around
 from ..engine.named_tensors import NamedTensors
-from ..engine.signature import Call
+from ..engine.signature import Signature
 from ..errors import Error
 from ..keywords import refuse_unknown
 from ..seed import current_seed
@@ -78,7 +78,6 @@ class Node(NamedTensors):
         stage: The number of its stage, from 0; `stages` is how many there are.
         is_root: Whether it feeds the data; `is_leaf`: whether it computes the loss.
         cluster_id: The number of its cluster, from 0; `clusters` is how many there are.
-        n_forwards: The batches that were fed to train on.
         run: What the root feeds: how far it is, and what a training loop can wait for.
     """
 
@@ -128,7 +127,6 @@ class Node(NamedTensors):
         self.loss_filename = loss_filename
         self.clip_value, self.clip_norm = clip_value, clip_norm
         self.seed = current_seed() if seed is None else seed
-        self.n_forwards = 0
         self.label_digest: int | None = None  # of the batch that is fed next; 0: it has none; None: not known
         self.progress = progress
         self._scheduler = StageScheduler(lr_scheduler, dict(lr_scheduler_params or {}), lr_step_on_epoch_change)
@@ -141,33 +139,34 @@ class Node(NamedTensors):
         self._faults = Faults()
         self.stop_at_nan = False
         end_in_words(self.name)
-        place = (os.fspath(node_data), self.name)
+        options = _core.NodeOptions()
+        options.name, options.software = self.name, _core.__version__
+        options.node_data, options.trained = node_data, trained
+        options.device, options.insecure = self.device, insecure
         joins = False
         try:
             refuse_unknown("Node", kwargs, Node.__init__)
             self.outer = outer_settings(outer, outer_momentum, outer_rate)
             check_training_numbers(self)
             share_cores(node_data, self.name, None if threads is None else whole_number("threads", threads))
-            with captured_stage(model, *place) as own_stage:
+            with captured_stage(model, node_data, self.name) as options.own_stage:
                 joins = True
-                self._core = _core.Node(
-                    self.name, place[0], os.fspath(trained), str(self.device), insecure, _core.__version__, own_stage
-                )
+                self._core = _core.Node(options)
             self._make(self._core, optimizer, dict(optimizer_params or {}))
         except BaseException as error:
             if self._core is not None:
                 self._core.stop(*farewell_of(error))
                 self._core.close()
             elif not joins:  # otherwise the core has told the others itself
-                _core.withdraw(*place, insecure, *farewell_of(error))
+                _core.withdraw(options, *farewell_of(error))
             raise
 
     def _make(self, core: _core.Node, optimizer, options: dict) -> None:
         self.node_type, self.stage, self.stages = core.role, core.stage, core.stages
         self.is_root, self.is_leaf = self.stage == 0, self.stage == self.stages - 1
         self.cluster_id, self.clusters = core.cluster, core.clusters
-        self._calls = {train: Call(core, train) for train in (True, False)}
-        self.run = Run(lambda: self._member, self._calls)
+        self._signatures = {train: Signature(core, train) for train in (True, False)}
+        self.run = Run(lambda: self._member, core.position, self._signatures)
         self._optimizer = StageOptimizer(core, optimizer, options)
 
     @property
@@ -179,12 +178,21 @@ class Node(NamedTensors):
     @property
     def epoch(self) -> int:
         """The epoch of the next batch to train on, from 0."""
-        return self.run.epoch
+        return self.run.position.epoch
 
     @property
-    def signature(self) -> Call:
+    def n_forwards(self) -> int:
+        """The batches that were fed to train on."""
+        return self.run.position.trained
+
+    @n_forwards.setter
+    def n_forwards(self, count: int) -> None:
+        self.run.position.trained = count
+
+    @property
+    def signature(self) -> Signature:
         """How the model is called: the names and the number of its inputs."""
-        return self._calls[True]
+        return self._signatures[True]
 
     @property
     def optimizer(self) -> torch.optim.Optimizer | None:
@@ -249,14 +257,12 @@ class Node(NamedTensors):
         if not self.is_root:
             return
         self._direct_call()
-        self.run.end_sweep()
         digest, self.label_digest = self.label_digest, None
         if digest is None and self.share.parts > 1:
             raise Error(
                 "with shard=True a training loop takes its batches from trainer.train_loader, cut as the labels are"
             )
         self.run.train(tensors, kwargs, digest or 0)
-        self.n_forwards += 1
 
     def no_grad_forward_compute(self, tensors: Any = None, output_type: str | None = None, **kwargs: Any) -> Any:
         """Run a batch through the model in eval mode.
@@ -285,18 +291,14 @@ class Node(NamedTensors):
         """Wait until all batches are trained on everywhere: the end of an epoch."""
         if not self.is_root or self._call is None:
             return
-        if self.run.index == 0 and not self.run.in_sweep:
-            self.run.warn(f"no batch was fed for epoch {self.epoch + 1}, so wait_for_backwards() waits for nothing")
-        self.run.end_sweep()
-        self._member.drain()
-        self.run.end_epoch()
+        self.run.wait_for_epoch()
 
     def trigger_save_submodel(self) -> None:
         """Save the stages: on all nodes when the root calls it while it trains, otherwise this node's."""
         if self._call is None:
             self._member.save()
         elif self.is_root:
-            self._member.finish(True, self._run_id, self.epoch, True)
+            self._member.finish(save=True, run=self._run_id, goes_on=True)
             self._member.begin(self._call)
 
     def reset(self) -> None:
@@ -385,7 +387,7 @@ class Node(NamedTensors):
     def leave_call(self, save: bool = False) -> None:
         """The root's call is over: the other nodes return from theirs, and save their stages if asked to."""
         self.run.end_sweep()
-        self._member.finish(save, self._run_id, self.epoch, False)
+        self._member.finish(save=save, run=self._run_id)
         self._call = None
 
     def _configure(self, core: _core.Node) -> None:
@@ -393,7 +395,7 @@ class Node(NamedTensors):
         if not self._configured:
             self._scheduler.make(lambda: self.optimizer)
             after_epoch, after_update = (self._faults.of(step) for step in self._scheduler.for_core())
-            criterion = self._faults.of(criterion_of(self, core, self._calls)) if self.is_leaf else None
+            criterion = self._faults.of(criterion_of(self, core, self._signatures)) if self.is_leaf else None
             configure(core, self, criterion, self._faults.of(self._optimizer.for_core()), (after_epoch, after_update))
             self._configured = True
         core.stop_at_nan(self.stop_at_nan)

@@ -2,12 +2,16 @@
 
 import inspect
 import types
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias
 
 import torch
 
 from .. import _core
 from .criterion import guarded
+
+# What the core makes updates with: name, options and groups of one of its own, or what makes one step.
+OptimizerForm: TypeAlias = tuple[str, dict[str, Any], list[dict[str, Any]]] | Callable[..., None]
 
 _NATIVE = {
     torch.optim.SGD: "SGD",
@@ -55,10 +59,13 @@ class StageOptimizer:
             for index, state in core.optimizer_state()["state"].items():
                 self.own.state[self._parameters[index]] = state
 
-    def for_core(self):
-        """What the core takes to make its updates with: (name, groups), or what makes one step, or None."""
-        if self._native is not None or self.own is None:
-            return self._native
+    def for_core(self) -> OptimizerForm | None:
+        """What the core makes its updates with; None where there is nothing to update."""
+        if self._native is not None:
+            name, groups = self._native
+            return name, {}, groups
+        if self.own is None:
+            return None
         return guarded("the optimizer", step_function(self._step, self._parameters))
 
 
@@ -87,6 +94,12 @@ def make_optimizer(optimizer, options: dict, parameters: list[torch.Tensor]):
         return None
     if isinstance(optimizer, str):
         return NamedOptimizer(parameters, optimizer, options)
+    if isinstance(optimizer, torch.optim.Optimizer):
+        name = type(optimizer).__name__
+        raise TypeError(
+            f"optimizer= is a {name} that is made already, over parameters of its own: give the class "
+            f"(optimizer={name}) and optimizer_params={{...}}, and each node makes one over its own stage"
+        )
     made = optimizer(parameters, **options)
     _require_one_pass(made)
     return made

@@ -1,56 +1,76 @@
 """What the root does with the pipeline: feeds it with batches, waits for them, and knows how far it is."""
 
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .. import _core
-from ..engine.signature import Call
-from .batch_counts import BatchCounts
+from ..engine.signature import Signature
+from .labels import digest_of, label_part
 
 
 class Run:
-    """Counts batches, of epochs and of sweeps over validation data, and hands them to the core.
+    """Hands batches to the core, which numbers them, epoch by epoch and sweep by sweep over validation data.
 
-    The core takes a batch as soon as there is room for it. A sweep ends when something else is done, so whatever is no
-    part of it calls `end_sweep` first.
+    The core takes a batch as soon as there is room for it. A sweep ends when something else is done.
+
+    Attributes:
+        position: How far the run is: the epoch of the next batch to train on, its number in it, and the like.
     """
 
-    def __init__(self, core: Callable[[], _core.Node], calls: Mapping[bool, Call]):
-        self._core, self._calls = core, calls  # the core by a function, since a node that has left has none
-        self.epoch = self.index = 0  # of the next batch to train on
-        self.sweep = self.sweep_index = 0  # of the next batch to validate with
-        self._validation: bool | None = None  # whether the present sweep is a validation; None: there is none
-        self._epochs = BatchCounts("the training loop", "epoch")
-        self._began = 0.0, 0  # when training began, and the samples that were trained before it
+    def __init__(self, core: Callable[[], _core.Node], position: _core.Position, signatures: Mapping[bool, Signature]):
+        self._core, self._signatures = core, signatures  # the core by a function, since a node that has left has none
+        self.position = position
         self._trained = 0.0, 0  # the seconds and samples of the training that is over
 
-    @property
-    def in_sweep(self) -> bool:
-        """Whether a sweep has begun and not ended."""
-        return self._validation is not None
+    def source(
+        self,
+        train: bool,
+        items: Callable[[int], Iterator],
+        inputs: Callable[[Any], tuple[Any, Mapping[str, Any]]],
+        counts: _core.BatchCounts,
+        batches: int = 0,
+    ) -> _core.BatchSource:
+        """A loader as the core's loop goes through it.
+
+        Args:
+            train: Whether it is trained on, or validated with.
+            items: Gives the items of the epoch, or of the sweep, of that number.
+            inputs: The model's inputs of an item: by position, and by keyword.
+            counts: What the loader gave so far.
+            batches: How many it says that it gives; 0: it does not say.
+        """
+        signature = self._signatures[train]
+
+        def begin(number):
+            for item in items(number):
+                yield signature.flatten_batch(*inputs(item)), digest_of(label_part(item))
+
+        return _core.BatchSource(begin, counts, batches=batches)
+
+    def train_epochs(
+        self, training: _core.BatchSource, validation: _core.BatchSource | None, epochs: int, val_freq: int
+    ) -> None:
+        """The training loop, with validations in between and at the end; returns when all is computed."""
+        self._trained = self._core().train_epochs(training, validation, epochs=epochs, val_freq=val_freq)
+
+    def evaluate(self, source: _core.BatchSource) -> None:
+        """One sweep; `accuracy` is then its."""
+        self._core().sweep(source, validation=False)
 
     def train(self, tensors: Any, kwargs: Mapping[str, Any], digest: int) -> None:
         """Feed a batch to train on; `digest` is that of its labels, 0 where it is not known."""
-        flat = self._calls[True].flatten_batch(tensors, kwargs)
-        self._core().feed("train", flat, self.epoch, self.index, digest)
-        self.index += 1
+        self._core().train_on(self._signatures[True].flatten_batch(tensors, kwargs), digest=digest)
 
     def validate(self, tensors: Any, kwargs: Mapping[str, Any], digest: int, validation: bool) -> None:
         """Feed a batch of a sweep; with `validation` the sweep's accuracy goes into val_accuracies.txt."""
-        self._validation = validation
-        flat = self._calls[False].flatten_batch(tensors, kwargs)
-        self._core().feed("validate", flat, self.sweep, self.sweep_index, digest)
-        self.sweep_index += 1
+        flat = self._signatures[False].flatten_batch(tensors, kwargs)
+        self._core().validate(flat, digest=digest, validation=validation)
 
     def predict(self, tensors: Any, kwargs: Mapping[str, Any]) -> Any:
         """The model's outputs for a batch."""
-        self.end_sweep()
-        self._core().feed("predict", self._calls[False].flatten_batch(tensors, kwargs), 0, 0, 0)
-        self._core().drain()
-        (outputs,) = self._core().outputs()
-        return self._calls[False].unflatten(outputs)
+        signature = self._signatures[False]
+        return signature.unflatten(self._core().predict(signature.flatten_batch(tensors, kwargs)))
 
     def drain(self) -> None:
         """Wait until all that was fed is done, on all stages."""
@@ -62,41 +82,28 @@ class Run:
 
     def end_sweep(self) -> None:
         """The next batch to validate with is the first of another sweep."""
-        if self._validation is None:
-            return
-        self._core().end_sweep(self._validation)
-        self._validation = None
-        self.sweep += 1
-        self.sweep_index = 0
+        if self.position.sweeping:
+            self._core().end_sweep()
 
     def end_epoch(self) -> None:
         """The next batch to train on is the first of another epoch; nothing where none was fed in this one."""
-        if self.index == 0:
-            return
-        if line := self._epochs.ended(self.epoch + 1, self.index):
-            self.warn(line)
-        self.epoch += 1
-        self.index = 0
+        if self.position.index > 0:
+            self._core().end_epoch()
 
-    def begin_training(self, epochs: int, batches: int) -> None:
-        """Training begins, of so many epochs and batches (0: not known): from here on progress is counted."""
-        self._began = time.monotonic(), self._core().samples_trained()
-        self._core().begin_training(self.epoch, epochs, batches)
-
-    def finish_rounds(self) -> None:
-        """Average a last time with the other clusters, as soon as all of them are done."""
-        self._core().finish_rounds()
-
-    def end_training(self) -> None:
-        """Wait for all batches: training is over."""
+    def wait_for_epoch(self) -> None:
+        """Wait for all batches of an epoch, and end it."""
+        if self.position.index == 0 and not self.position.sweeping:
+            self.warn(
+                f"no batch was fed for epoch {self.position.epoch + 1}, so wait_for_backwards() waits for nothing"
+            )
+        self.end_sweep()
         self.drain()
-        self._core().end_training()
-        start, samples = self._began
-        self._trained = time.monotonic() - start, self._core().samples_trained() - samples
+        self.end_epoch()
 
     def summary(self, epochs: int) -> str:
-        """The table of what was trained from `begin_training` to `end_training`."""
-        return self._core().summary(*self._trained, epochs)
+        """The table of what `train_epochs` trained."""
+        seconds, samples = self._trained
+        return self._core().summary(seconds=seconds, samples=samples, epochs=epochs)
 
     def accuracy(self, show: bool) -> float | None:
         """Of the last sweep, in percent; None where nothing could be counted."""
@@ -110,7 +117,7 @@ class Run:
 def serve(core: _core.Node, name: str) -> float | None:
     """Serve until the root's call is over; of one that evaluates, the accuracy that the root has found."""
     closing = core.serve()
-    while closing["more"]:
+    while closing["goes_on"]:
         core.begin(name)
         closing = core.serve()
     return closing["accuracy"] if name == "evaluate" else None

@@ -31,6 +31,12 @@ class StageScheduler:
             return
         if scheduler is torch.optim.lr_scheduler.ReduceLROnPlateau:
             raise ValueError("ReduceLROnPlateau needs a metric at each step, which a stage does not have")
+        if isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler):
+            name = type(scheduler).__name__
+            raise TypeError(
+                f"lr_scheduler= is a {name} that is made already, over another optimizer: give the class "
+                f"(lr_scheduler={name}) and lr_scheduler_params={{...}}"
+            )
         self._optimizer, self.own = optimizer, scheduler(optimizer, **params)
 
     def for_core(self):

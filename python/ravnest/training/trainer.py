@@ -8,10 +8,11 @@ from typing import Any, cast
 import torch
 from torch.utils import _pytree as pytree
 
+from .._core import BatchCounts
 from ..keywords import refuse_unknown
 from ..settings import whole_number
-from .batch_counts import BatchCounts, check_loader, length_of
-from .labels import Items, digest_of, items_of, label_part, loader_of
+from .labels import Items, items_of, loader_of
+from .loader_checks import check_loader, length_of
 from .node import Node
 from .sharding import check_shares, warn_of_same_data
 
@@ -136,25 +137,10 @@ class Trainer:
     def train(self) -> None:
         """Train for `epochs`, with validation and progress; then save, if asked for."""
         self.prelim_checks()
-        node, validated = self.node, -1
-        node.run.begin_training(self.epochs, length_of(self.train_loader) or 0)
-        for epoch in range(self.epochs):
-            for item in self.train_loader:
-                node.train_on(*self._inputs(item))
-                if self.val_freq > 1 and node.n_forwards % self.val_freq == 0:
-                    self._validate()
-                    validated = node.n_forwards
-            node.run.end_epoch()
-            if self.val_freq == 1 and epoch + 1 < self.epochs:
-                self._validate()
-                validated = node.n_forwards
-        # The last accuracy is that of the weights that are saved: those after the last round, where there are clusters.
-        if node.clusters > 1:
-            node.run.finish_rounds()
-            validated = -1
-        if validated != node.n_forwards:
-            self._validate()
-        node.run.end_training()
+        node, items = self.node, self._training_items()
+        training = node.run.source(True, items.items_of_epoch, self._inputs, items.batch_counts, length_of(items) or 0)
+        validation = self._validation() if self.val_loader is not None else None
+        node.run.train_epochs(training, validation, self.epochs, self.val_freq)
         node.leave_call(self.save)
         if node.progress:
             print(node.run.summary(self.epochs), file=sys.stderr)
@@ -162,7 +148,9 @@ class Trainer:
     @_as_call
     def evaluate(self) -> float | None:
         """The accuracy over `val_loader` in percent, on every node; None where nothing can be counted."""
-        self._sweep(False)
+        if self.val_loader is None:
+            raise ValueError("there is nothing to evaluate on: give Trainer val_loader=")
+        self.node.run.evaluate(self._validation())
         return self.node.run.accuracy(self.node.progress)
 
     @_as_call
@@ -186,19 +174,20 @@ class Trainer:
             results.append(self.node.run.predict(tensors, kwargs))
         return _joined(results)
 
-    def _validate(self):
-        if self.val_loader is not None:
-            self._sweep(True)
+    def _training_items(self) -> Items:
+        """`train_loader`, which a subclass may have replaced."""
+        loader = self.train_loader
+        return loader if isinstance(loader, Items) else Items(loader, self.node, self.batch_size)
 
-    def _sweep(self, validation):
-        if self.val_loader is None:
-            raise ValueError("there is nothing to evaluate on: give Trainer val_loader=")
-        node, run, number = self.node, self.node.run, self.node.run.sweep
-        for item in items_of(self.val_loader, node.seed, number, self.batch_size):
-            run.validate(*self._inputs(item), digest_of(label_part(item)), validation)
-        if line := self._validations.ended(number + 1, run.sweep_index):
-            run.warn(line)
-        run.end_sweep()
+    def _validation(self):
+        """`val_loader` as the loop goes through it."""
+        node = self.node
+        return node.run.source(
+            False,
+            lambda sweep: items_of(self.val_loader, node.seed, sweep, self.batch_size),
+            self._inputs,
+            self._validations,
+        )
 
     def _inputs(self, item: Any) -> tuple[Any, dict[str, Any]]:
         """(tensors, keywords) of the model, from an item of a loader."""

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "ravnest/base/check.h"
+
 namespace ravnest::average {
 
-using wire::Averaging;
-using wire::AveragingKind;
-
 Agreement::Agreement(int self, int clusters)
-    : self_(self), clusters_(clusters), joining_(self), peers_(static_cast<std::size_t>(clusters)) {}
+    : self_(self), clusters_(clusters), joining_(self), peers_(static_cast<std::size_t>(clusters)) {
+  RAVNEST_CHECK(self >= 0 && self < clusters, "there is no cluster ", self, " of ", clusters);
+}
 
 // -- what the owner says
 
@@ -21,6 +22,7 @@ Agreement::Actions Agreement::enter(double weight) {
 
 Agreement::Actions Agreement::finish(double weight) {
   finished_ = true;
+  // What was entered before must not weigh for samples that came after it: those wait for the round after this one.
   if (entered_) {
     weight_after_ = weight;
   } else {
@@ -31,6 +33,7 @@ Agreement::Actions Agreement::finish(double weight) {
 }
 
 Agreement::Actions Agreement::resume() {
+  // It was `finish` that entered it then. An attempt that has begun with it goes on all the same.
   if (finished_ && !weight_after_) entered_ = false;
   finished_ = false;
   weight_after_.reset();
@@ -38,6 +41,7 @@ Agreement::Actions Agreement::resume() {
 }
 
 Agreement::Actions Agreement::complete(std::uint64_t attempt) {
+  // The result of an attempt that was given up meanwhile is worth nothing: others may not have it.
   if (open_ && open_->attempt == attempt) complete_ = true;
   return settle();
 }
@@ -57,12 +61,15 @@ Agreement::Actions Agreement::begin_without_the_unseen() {
 Agreement::Actions Agreement::on_peer(int cluster, bool up) {
   if (!is_other(cluster) || peer(cluster).up == up) return {};
   const bool seen = peer(cluster).seen || up;
+  // The next connection may be to another process of the same name, which knows nothing of what this one said.
   peer(cluster) = {};
   peer(cluster).seen = seen;
   peer(cluster).up = up;
   barred_.erase(cluster);
   patience_over_ = false;
   ++changes_;
+  // A participant that was not up here yet when the attempt began becomes a companion when it comes. One that was lost
+  // does not: whether it has the result can't be known any more.
   if (!up) {
     companions_.erase(cluster);
   } else if (expected_.erase(cluster) > 0) {
@@ -71,74 +78,77 @@ Agreement::Actions Agreement::on_peer(int cluster, bool up) {
   return settle();
 }
 
-Agreement::Actions Agreement::on_message(int from, const Averaging& message) {
-  if (!is_other(from) || !peer(from).up || !fits(message)) {
+Agreement::Actions Agreement::on_message(int from, const wire::Averaging& message) {
+  const bool is_peer = is_other(from) && peer(from).up;
+  if (!is_peer || !std::visit([&](const auto& each) { return hear(from, each); }, message)) {
     ++ignored_;
     return {};
   }
-  if (message.kind == AveragingKind::kState) {
-    greatest_ = std::max(greatest_, message.attempt);
-    peer(from).sent_out = false;
-    const Averaging* before = state_of(from);
-    if (before == nullptr || before->leader != message.leader || before->participants != message.participants) {
-      patience_over_ = false;
-      ++changes_;
-    }
-    peer(from).state = message;
-    // It followed when the attempt was begun, and may have changed its mind before it heard of it.
-    if (companions_.contains(from) && std::cmp_not_equal(message.leader, self_)) own_ = false;
-    return settle();
-  }
-  bool taken = from == leader();
-  switch (message.kind) {
-    case AveragingKind::kGo: taken = taken && on_go(message); break;
-    case AveragingKind::kCommit: taken = taken && on_commit(message); break;
-    case AveragingKind::kOut: taken = taken && on_out(from, message); break;
-    case AveragingKind::kCall:
-      taken = taken && message.round == round_;
-      called_ = called_ || taken;
-      break;
-    default: taken = false;
-  }
-  if (!taken) ++ignored_;
   return settle();
 }
 
-bool Agreement::fits(const Averaging& message) const {
-  if (std::cmp_greater_equal(message.leader, clusters_)) return false;
-  return std::ranges::all_of(message.participants, [&](const wire::Participant& participant) {
-    return std::cmp_less(participant.cluster, clusters_);
-  });
+bool Agreement::hear(int from, const ClusterState& state) {
+  const auto is_cluster = [&](std::uint32_t cluster) { return std::cmp_less(cluster, clusters_); };
+  if (!is_cluster(state.leader) || !std::ranges::all_of(state.companions, is_cluster)) return false;
+  // Also of attempts without this cluster: should it lead, its own numbers have to be above all of them.
+  greatest_ = std::max(greatest_, state.attempt);
+  peer(from).sent_out = false;
+  const ClusterState* before = state_of(from);
+  if (before == nullptr || before->leader != state.leader || before->companions != state.companions) {
+    patience_over_ = false;
+    ++changes_;
+  }
+  peer(from).state = state;
+  // It followed when the attempt was begun, and may have changed its mind before it heard of it.
+  if (companions_.contains(from) && std::cmp_not_equal(state.leader, self_)) own_ = false;
+  return true;
 }
 
-bool Agreement::on_go(const Averaging& go) {
+bool Agreement::hear(int from, const Attempt& attempt) {
+  const bool fits = std::ranges::all_of(attempt.participants, [&](const wire::Participant& participant) {
+    return std::cmp_less(participant.cluster, clusters_);
+  });
+  if (!fits || from != leader()) return false;
+  // A newcomer's number of the round may be from before the others went on; that of its group counts.
   const bool adopts = newcomer_ && companions_.empty();
-  if ((go.round != round_ && !adopts) || go.attempt <= attempt_ || !has_participant(go, self_)) return false;
-  round_ = go.round;
-  begin(go);
+  if ((attempt.round != round_ && !adopts) || attempt.attempt <= attempt_ || !has_participant(attempt, self_))
+    return false;
+  round_ = attempt.round;
+  begin(attempt);
   own_ = false;
   return true;
 }
 
-bool Agreement::on_commit(const Averaging& commit) {
-  const bool known = commit.attempt == attempt_ && commit.round + 1 == round_ && !open_;
+bool Agreement::hear(int from, const wire::CommitAttempt& commit) {
+  if (from != leader() || commit.attempt != attempt_) return false;
+  // The leader's state, or another participant's, may have said so before the commit came (`learn`).
+  const bool known = commit.round + 1 == round_ && !open_;
   if (known) return true;
-  if (!complete_ || commit.attempt != attempt_ || commit.round != round_) return false;
+  if (!complete_ || commit.round != round_) return false;
   hold();
   return true;
 }
 
+bool Agreement::hear(int from, const wire::CallRound& call) {
+  if (from != leader() || call.round != round_) return false;
+  called_ = true;
+  return true;
+}
+
 // Who is out already is so for a reason that came later.
-bool Agreement::on_out(int from, const Averaging& out) {
-  if (companions_.empty() || out.attempt != attempt_) return false;
+bool Agreement::hear(int from, const wire::SendOut& out) {
+  if (from != leader() || companions_.empty() || out.attempt != attempt_) return false;
   go_out(out.round);
-  if (out.last) peer(from).turned_us_away = patience_over_ = true;
+  if (out.alone) peer(from).turned_us_away = patience_over_ = true;
   return true;
 }
 
 // -- what follows from it
 
 Agreement::Actions Agreement::settle() {
+  // What each step changes may let an earlier one go on. Learning of a commit goes first: who gave up its companions
+  // while it had the result would be out of a round that holds for the others. `tell` after each change keeps the order
+  // in which others hear of things the order in which they were decided.
   while (learn() || give_up() || adopt_round() || decide()) tell();
   tell();
   return std::exchange(actions_, {});
@@ -148,8 +158,8 @@ Agreement::Actions Agreement::settle() {
 bool Agreement::learn() {
   if (!complete_) return false;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
-    const Averaging* other = state_of(cluster);
-    if (other == nullptr || other->participants.empty()) continue;
+    const ClusterState* other = state_of(cluster);
+    if (other == nullptr || other->companions.empty()) continue;
     if (other->attempt != attempt_ || other->round != round_ + 1) continue;
     hold();
     return true;
@@ -160,12 +170,14 @@ bool Agreement::learn() {
 // Companions that went on elsewhere, and one's own group where there is a better one.
 bool Agreement::give_up() {
   if (companions_.empty()) return false;
+  // They can no longer be led or followed from here: waiting for them would be for ever.
   const auto left = std::erase_if(companions_, [&](int companion) { return has_left(companion); });
   if (left > 0) return true;
+  // The leader lives but follows someone else, who can't be reached from here: nothing will come of it.
   if (const int leader_now = leader(); patience_over_ && leader_now != self_ && !leads(leader_now)) {
     return companions_.erase(leader_now) > 0;
   }
-  for (const Averaging* other : better_groups()) {
+  for (const ClusterState* other : better_groups()) {
     if (!leads(static_cast<int>(other->leader))) continue;
     go_out(other->round);
     return true;
@@ -174,13 +186,14 @@ bool Agreement::give_up() {
 }
 
 // By the stands of their members.
-std::vector<const Averaging*> Agreement::better_groups() const {
+std::vector<const ClusterState*> Agreement::better_groups() const {
+  // A group ranks as its best-informed member: one of them may have held a round that this one is about to learn of.
   Rank own = rank(state());
   for (const int companion : companions_) {
-    const Averaging* other = state_of(companion);
+    const ClusterState* other = state_of(companion);
     if (other != nullptr && !is_foreign(companion)) own = std::max(own, rank(*other));
   }
-  std::vector<const Averaging*> better;
+  std::vector<const ClusterState*> better;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     if (is_foreign(cluster) && rank(*state_of(cluster)) > own) better.push_back(state_of(cluster));
   }
@@ -188,17 +201,19 @@ std::vector<const Averaging*> Agreement::better_groups() const {
 }
 
 bool Agreement::has_left(int companion) const {
-  const Averaging* other = state_of(companion);
+  const ClusterState* other = state_of(companion);
   if (other == nullptr) return false;
-  if (other->participants.empty() && other->attempt >= attempt_) return true;
-  return !other->participants.empty() && !has_participant(*other, self_) && other->attempt > attempt_;
+  // Both need a state that was sent after the attempt: an older one says nothing about it.
+  if (other->companions.empty() && other->attempt >= attempt_) return true;
+  return !other->companions.empty() && !has_companion(*other, self_) && other->attempt > attempt_;
 }
 
 bool Agreement::is_foreign(int cluster) const {
-  const Averaging* other = state_of(cluster);
-  if (other == nullptr || other->participants.empty() || std::cmp_equal(other->leader, leader())) return false;
+  const ClusterState* other = state_of(cluster);
+  if (other == nullptr || other->companions.empty() || std::cmp_equal(other->leader, leader())) return false;
+  // Two that both take themselves to be the leader are rivals though they may list each other as companions.
   const bool rivals = leader() == self_ && std::cmp_equal(other->leader, cluster);
-  return rivals || !companions_.contains(cluster) || !has_participant(*other, self_);
+  return rivals || !companions_.contains(cluster) || !has_companion(*other, self_);
 }
 
 // Who has no companions takes the number from its leader, and as a leader from its followers. Another number than its
@@ -207,18 +222,20 @@ bool Agreement::adopt_round() {
   if (!companions_.empty()) return false;
   std::uint64_t adopted = round_;
   if (const int leader_now = leader(); leader_now != self_) {
-    if (const Averaging* other = state_of(leader_now)) adopted = other->round;
+    if (const ClusterState* other = state_of(leader_now)) adopted = other->round;
   } else {
     std::uint64_t of_group = 0;
     for (int cluster = 0; cluster < clusters_; ++cluster) {
-      const Averaging* other = state_of(cluster);
+      const ClusterState* other = state_of(cluster);
       if (other == nullptr || std::cmp_not_equal(other->leader, self_)) continue;
-      std::uint64_t& greatest = other->participants.empty() ? adopted : of_group;
+      std::uint64_t& greatest = other->companions.empty() ? adopted : of_group;
       greatest = std::max(greatest, other->round);
     }
+    // Those who have held rounds together know better than any number of newcomers.
     if (of_group > 0) adopted = of_group;
   }
   if (adopted == round_) return false;
+  // Its weights are not what the others' rounds made of theirs: it comes in as a newcomer.
   if (!newcomer_) go_out(adopted);
   round_ = adopted;
   called_ = false;
@@ -226,35 +243,42 @@ bool Agreement::adopt_round() {
 }
 
 void Agreement::tell() {
+  // To be remembered: `leader` stays with the group that it has told others it is about to join.
   joining_ = companions_.empty() ? leader() : self_;
-  const Averaging now = state();
+  const ClusterState now = state();
   const bool changed = now != told_;
   told_ = now;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     if (!is_other(cluster) || !peer(cluster).up || (peer(cluster).told && !changed)) continue;
     peer(cluster).told = true;
-    actions_.emplace_back(Send{cluster, now});
+    send(cluster, now);
   }
 }
 
-void Agreement::begin(const Averaging& go) {
-  attempt_ = go.attempt;
+void Agreement::begin(const Attempt& attempt) {
+  RAVNEST_CHECK(attempt.attempt > attempt_ && attempt.round == round_ && has_participant(attempt, self_), "cluster ",
+                self_, " begins attempt ", attempt.attempt, " after ", attempt_);
+  open_ = attempt;
+  attempt_ = attempt.attempt;
   greatest_ = std::max(greatest_, attempt_);
-  open_ = Attempt{go.round, go.attempt, go.participants, go.last, go.whole};
+  // All that was known of the attempt before is void. Its participants are the companions from here on.
   complete_ = false;
   missing_.clear();
   companions_.clear();
   expected_.clear();
-  for (const wire::Participant& participant : go.participants) {
+  for (const wire::Participant& participant : attempt.participants) {
     const int cluster = static_cast<int>(participant.cluster);
     (cluster == self_ || peer(cluster).up ? companions_ : expected_).insert(cluster);
   }
-  actions_.emplace_back(Begin{*open_});
+  actions_.emplace_back(Begin{attempt});
 }
 
 void Agreement::hold() {
+  RAVNEST_CHECK(open_ && complete_ && open_->round == round_, "cluster ", self_, " holds round ", round_,
+                " without its result");
   last_held_ = open_->last;
-  actions_.emplace_back(Holds{round_, last_held_});
+  actions_.emplace_back(Holds{round_, attempt_, last_held_});
+  // What it finished with while it was entered is due in the very next round.
   ++round_;
   entered_ = weight_after_.has_value();
   weight_ = weight_after_.value_or(0);
@@ -266,8 +290,10 @@ void Agreement::hold() {
 }
 
 void Agreement::go_out(std::uint64_t their_round) {
+  // Before the first round all have the weights that the run began with, and nobody is a newcomer.
   newcomer_ = newcomer_ || std::max(round_, their_round) > 1;
   entered_ = finished_;
+  // The owner enters again with what was given; that of a cluster that has finished is its last.
   weight_ = weight_after_.value_or(weight_);
   weight_after_.reset();
   complete_ = own_ = last_held_ = false;
@@ -284,25 +310,29 @@ void Agreement::go_out(std::uint64_t their_round) {
 
 bool Agreement::is_other(int cluster) const { return cluster >= 0 && cluster < clusters_ && cluster != self_; }
 
-bool Agreement::has_participant(const Averaging& message, int cluster) {
-  return std::ranges::any_of(message.participants, [&](const wire::Participant& participant) {
+bool Agreement::has_participant(const Attempt& attempt, int cluster) {
+  return std::ranges::any_of(attempt.participants, [&](const wire::Participant& participant) {
     return std::cmp_equal(participant.cluster, cluster);
   });
 }
 
-const Averaging* Agreement::state_of(int cluster) const {
+bool Agreement::has_companion(const ClusterState& state, int cluster) {
+  return std::ranges::any_of(state.companions, [&](std::uint32_t one) { return std::cmp_equal(one, cluster); });
+}
+
+const ClusterState* Agreement::state_of(int cluster) const {
   const Peer& other = peer(cluster);
   return other.up && other.state ? &*other.state : nullptr;
 }
 
 // It can be followed, and takes itself to be the leader.
 bool Agreement::leads(int cluster) const {
-  const Averaging* other = state_of(cluster);
+  const ClusterState* other = state_of(cluster);
   return cluster == self_ || (other != nullptr && may_be_followed(cluster) && std::cmp_equal(other->leader, cluster));
 }
 
-Averaging Agreement::state() const {
-  Averaging state;
+ClusterState Agreement::state() const {
+  ClusterState state;
   state.round = round_;
   state.attempt = attempt_;
   state.leader = static_cast<std::uint32_t>(leader());
@@ -312,12 +342,12 @@ Averaging Agreement::state() const {
   state.complete = complete_;
   state.weight = newcomer_ ? 0 : weight_;
   for (const int cluster : missing_) state.missing.push_back(static_cast<std::uint32_t>(cluster));
-  for (const int cluster : companions_) state.participants.push_back({static_cast<std::uint32_t>(cluster), 0});
+  for (const int cluster : companions_) state.companions.push_back(static_cast<std::uint32_t>(cluster));
   return state;
 }
 
-Agreement::Rank Agreement::rank(const Averaging& state) {
-  return {!state.newcomer, state.participants.size(), state.round, state.attempt};
+Agreement::Rank Agreement::rank(const ClusterState& state) {
+  return {!state.newcomer, state.companions.size(), state.round, state.attempt};
 }
 
 int Agreement::leader() const {
@@ -326,14 +356,14 @@ int Agreement::leader() const {
     return companions_.contains(author) ? author : *companions_.begin();
   }
   // Who changed at every turn to the better of two groups would hold up both.
-  if (joining_ != self_ && leads(joining_) && !state_of(joining_)->participants.empty()) return joining_;
-  const Averaging* best = nullptr;
+  if (joining_ != self_ && leads(joining_) && !state_of(joining_)->companions.empty()) return joining_;
+  const ClusterState* best = nullptr;
   bool groups = false;
   int lowest = self_;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     if (cluster == self_ || may_be_followed(cluster)) lowest = std::min(lowest, cluster);
-    const Averaging* other = state_of(cluster);
-    if (other == nullptr || other->participants.empty()) continue;
+    const ClusterState* other = state_of(cluster);
+    if (other == nullptr || other->companions.empty()) continue;
     groups = true;
     if (!leads(static_cast<int>(other->leader))) continue;
     if (best == nullptr || rank(*best) < rank(*other)) best = other;
@@ -345,7 +375,7 @@ int Agreement::leader() const {
 std::vector<int> Agreement::members() const {
   std::vector<int> members;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
-    const Averaging* other = state_of(cluster);
+    const ClusterState* other = state_of(cluster);
     if (cluster == self_ || (other != nullptr && std::cmp_equal(other->leader, leader()))) members.push_back(cluster);
   }
   return members;
@@ -355,9 +385,8 @@ std::vector<int> Agreement::waiting_for() const {
   std::vector<int> waiting;
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     if (cluster == self_) continue;
-    const Averaging* other = state_of(cluster);
-    const bool participates = open_ && std::ranges::find(open_->participants, static_cast<std::uint32_t>(cluster),
-                                                         &wire::Participant::cluster) != open_->participants.end();
+    const ClusterState* other = state_of(cluster);
+    const bool participates = open_ && has_participant(*open_, cluster);
     const bool complete = other != nullptr && other->complete && other->attempt == attempt_;
     const bool follows = other != nullptr && std::cmp_equal(other->leader, leader());
     const bool ready = other != nullptr && (other->entered || other->finished || other->newcomer);

@@ -4,16 +4,14 @@
 // Rounds are numbered from 1, one is held at a time, and each may take several attempts.
 //
 // How it works:
-// - Every root tells every other how it stands, whole, whenever that changes (wire::Averaging, kState). So whoever has
+// - Every root tells every other how it stands, whole, whenever that changes (wire::ClusterState). So whoever has
 //   to decide knows all that there is to know, and there is nothing incremental to lose.
 // - The *companions* of a root are the participants of the last attempt that it was told of, less those that it has
-// lost. Who
-//   was lost once is not one again before the next attempt. A root follows one of them as its *leader*: the one that
-//   began the attempt, and where that is lost the lowest. Without companions (it has just started, or is out) it
-//   follows the leader of a group that it sees; where there is none, the lowest cluster of all that are up.
+//   lost. Who was lost once is not one again before the next attempt. A root follows one of them as its *leader*: the
+//   one that began the attempt, and where that is lost the lowest. Without companions (it has just started, or is out)
+//   it follows the leader of a group that it sees; where there is none, the lowest cluster of all that are up.
 // - The leader decides, and only while all its companions follow it: then they have given up every leader before it,
-// and
-//   none of them holds something that it does not know of. When all are ready it begins an attempt; when all
+//   and none of them holds something that it does not know of. When all are ready it begins an attempt; when all
 //   participants have the result it commits. Where a participant is lost it begins another with the others.
 // - A commit is known by the state of anyone who has it: who has the attempt's result and sees that another went on
 //   from there goes on as well. So a round holds on all participants that live, or on none, whoever crashes when.
@@ -30,6 +28,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -37,18 +36,8 @@
 
 namespace ravnest::average {
 
-// A round is tried with these clusters; it holds when all of them have the result.
-struct Attempt {
-  std::uint64_t round = 0;
-  std::uint64_t attempt = 0;                    // grows at every cluster
-  std::vector<wire::Participant> participants;  // by cluster
-  bool last = false;                            // all participants train no more
-  // The weights themselves are averaged, not what was made of them since the last round: some participant's come from
-  // elsewhere, or nobody has trained.
-  bool whole = false;
-
-  bool operator==(const Attempt&) const = default;
-};
+using wire::Attempt;
+using wire::ClusterState;
 
 class Agreement {
  public:
@@ -64,6 +53,7 @@ class Agreement {
   // The result of the attempt begun last is applied.
   struct Holds {
     std::uint64_t round = 0;
+    std::uint64_t attempt = 0;
     bool last = false;
   };
   // What was entered does not count, and an attempt that was begun is over. Enter again: as a newcomer, unless nobody
@@ -120,11 +110,11 @@ class Agreement {
   struct Peer {
     bool seen = false;
     bool up = false;
-    bool told = false;                     // our state, as it is
-    bool sent_out = false;                 // and not heard of since
-    bool turned_us_away = false;           // as a leader, since others do not reach us
-    std::uint64_t called = 0;              // for this round
-    std::optional<wire::Averaging> state;  // the last, of this connection
+    bool told = false;                  // our state, as it is
+    bool sent_out = false;              // and not heard of since
+    bool turned_us_away = false;        // as a leader, since others do not reach us
+    std::uint64_t called = 0;           // for this round
+    std::optional<ClusterState> state;  // the last, of this connection
   };
   // Of two groups the lower one yields.
   using Rank = std::tuple<bool, std::size_t, std::uint64_t, std::uint64_t>;
@@ -134,29 +124,36 @@ class Agreement {
   bool is_other(int cluster) const;
   bool may_be_followed(int cluster) const { return peer(cluster).up && !peer(cluster).turned_us_away; }
   bool leads(int cluster) const;
-  const wire::Averaging* state_of(int cluster) const;  // of a peer that is up
-  wire::Averaging state() const;
-  static Rank rank(const wire::Averaging& state);
-  static bool has_participant(const wire::Averaging& message, int cluster);
+  const ClusterState* state_of(int cluster) const;  // of a peer that is up
+  ClusterState state() const;
+  static Rank rank(const ClusterState& state);
+  static bool has_companion(const ClusterState& state, int cluster);
+  static bool has_participant(const Attempt& attempt, int cluster);
   bool has_left(int companion) const;
   bool is_foreign(int cluster) const;
-  std::vector<const wire::Averaging*> better_groups() const;
+  std::vector<const ClusterState*> better_groups() const;
   bool is_companion(const wire::Participant& participant) const {
     return companions_.contains(static_cast<int>(participant.cluster));
   }
-  bool fits(const wire::Averaging& message) const;
 
   Actions settle();
   bool learn();
   bool give_up();
   bool adopt_round();
   void tell();
-  void begin(const wire::Averaging& go);
+  void begin(const Attempt& attempt);
   void hold();
   void go_out(std::uint64_t their_round);
-  bool on_go(const wire::Averaging& go);
-  bool on_commit(const wire::Averaging& commit);
-  bool on_out(int from, const wire::Averaging& out);
+  void send(int to, wire::Averaging message) { actions_.emplace_back(Send{to, std::move(message)}); }
+  // Whether the message fits, and was taken.
+  bool hear(int from, const ClusterState& state);
+  bool hear(int from, const Attempt& attempt);
+  bool hear(int from, const wire::CommitAttempt& commit);
+  bool hear(int from, const wire::CallRound& call);
+  bool hear(int from, const wire::SendOut& out);
+  // Of stages, to their own root.
+  bool hear(int, const wire::AttemptComplete&) { return false; }
+  bool hear(int, const wire::ClusterMissing&) { return false; }
 
   // Of the leader (agreement_leader.cpp).
   bool decide();
@@ -198,7 +195,7 @@ class Agreement {
   bool unseen_given_up_ = false;
   bool patience_over_ = false;  // until something changes
 
-  wire::Averaging told_;
+  ClusterState told_;
   Actions actions_;
   std::uint64_t changes_ = 0;
   std::uint64_t ignored_ = 0;

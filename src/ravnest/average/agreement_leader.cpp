@@ -6,13 +6,14 @@
 
 namespace ravnest::average {
 
-using wire::Averaging;
-using wire::AveragingKind;
-
 bool Agreement::decide() {
   if (leader() != self_) return false;
   if (patience_over_ && go_on_without_the_others()) return true;
+  // Who follows this leader has told it all that it holds. Deciding before all do might undo what another leader
+  // committed with one of them.
   if (!may_lead() || !std::ranges::all_of(companions_, [&](int companion) { return follows(companion); })) return false;
+  // Only an attempt that this leader began itself can be committed here: of another's it does not know who was told.
+  // Where a participant is lost, or goes, the attempt can't be completed; it is over when the next begins.
   if (open_ && own_) {
     if (part_from_missing()) return true;
     own_ = std::ranges::all_of(open_->participants,
@@ -24,16 +25,17 @@ bool Agreement::decide() {
 }
 
 bool Agreement::follows(int companion) const {
-  const Averaging* other = state_of(companion);
+  const ClusterState* other = state_of(companion);
   return companion == self_ || (other != nullptr && std::cmp_equal(other->leader, self_));
 }
 
 // But not without a leader that claims this one for its own attempt: it sees that there is a later one, and comes.
 bool Agreement::go_on_without_the_others() {
+  // Those who were never up here do not hold this group up either.
   expected_.clear();
   const auto comes = [&](int companion) {
-    const Averaging* other = state_of(companion);
-    return other != nullptr && std::cmp_equal(other->leader, companion) && has_participant(*other, self_) &&
+    const ClusterState* other = state_of(companion);
+    return other != nullptr && std::cmp_equal(other->leader, companion) && has_companion(*other, self_) &&
            rank(*other) < rank(state());
   };
   return std::erase_if(companions_, [&](int companion) { return !follows(companion) && !comes(companion); }) > 0;
@@ -46,9 +48,10 @@ bool Agreement::may_lead() const {
   if (!companions_.empty()) return patience_over_ || better_groups().empty();
   for (int cluster = 0; cluster < clusters_; ++cluster) {
     if (!is_other(cluster)) continue;
+    // At the start of a run: they are probably still starting, and have to begin with the same round.
     if (!peer(cluster).seen && !unseen_given_up_ && attempt_ == 0) return false;
     if (!peer(cluster).up) continue;
-    const Averaging* other = state_of(cluster);
+    const ClusterState* other = state_of(cluster);
     if (other == nullptr || (std::cmp_not_equal(other->leader, self_) && !patience_over_)) return false;
   }
   return true;
@@ -57,23 +60,22 @@ bool Agreement::may_lead() const {
 bool Agreement::commit_if_complete() {
   for (const wire::Participant& participant : open_->participants) {
     const int cluster = static_cast<int>(participant.cluster);
-    const Averaging* other = state_of(cluster);
+    // Every participant is a companion here, and follows: so it is up, and its state is known.
+    const ClusterState* other = state_of(cluster);
     if (!(cluster == self_ ? complete_ : other->complete && other->attempt == attempt_)) return false;
   }
-  Averaging commit;
-  commit.kind = AveragingKind::kCommit;
-  commit.round = round_;
-  commit.attempt = attempt_;
   for (const wire::Participant& participant : open_->participants) {
-    if (const int to = static_cast<int>(participant.cluster); to != self_) actions_.emplace_back(Send{to, commit});
+    const int to = static_cast<int>(participant.cluster);
+    if (to != self_) send(to, wire::CommitAttempt{.round = round_, .attempt = attempt_});
   }
+  // Should this process end between two of the sends: whoever gets one goes on, and the others learn from its state.
   hold();
   return true;
 }
 
 bool Agreement::names_missing(int cluster, int other) const {
   if (cluster == self_) return missing_.contains(other);
-  const Averaging* named_by = state_of(cluster);
+  const ClusterState* named_by = state_of(cluster);
   return named_by != nullptr && named_by->attempt == attempt_ &&
          std::ranges::any_of(named_by->missing, [&](std::uint32_t named) { return std::cmp_equal(named, other); });
 }
@@ -96,16 +98,13 @@ bool Agreement::part_from_missing() {
       const int other = static_cast<int>(named.cluster);
       if (by == other || !companions_.contains(by) || !companions_.contains(other) || !names_missing(by, other))
         continue;
+      // Both are still companions: of three that miss each other in a circle, two go and not three.
       const int goes = who_goes(by, other);
       companions_.erase(goes);
       barred_.insert(goes);
-      Averaging out;
-      out.kind = AveragingKind::kOut;
-      out.round = round_;
-      out.attempt = attempt_;
-      out.last = std::ranges::all_of(
+      const bool none_left = std::ranges::all_of(
           companions_, [&](int cluster) { return cluster == self_ ? finished_ : state_of(cluster)->finished; });
-      actions_.emplace_back(Send{goes, out});
+      send(goes, wire::SendOut{.round = round_, .attempt = attempt_, .alone = none_left});
     }
   }
   return companions_.size() < before;
@@ -117,34 +116,33 @@ bool Agreement::part_from_missing() {
 bool Agreement::bring_to_one_round(const std::vector<int>& followers) {
   if (companions_.empty()) return false;
   for (const int cluster : followers) {
-    if (cluster == self_ || state_of(cluster)->participants.empty()) continue;
-    const Averaging& other = *state_of(cluster);
+    if (cluster == self_ || state_of(cluster)->companions.empty()) continue;
+    const ClusterState& other = *state_of(cluster);
+    // Before the first round everyone's weights are the same, and no number means anything yet.
     const bool stranger = !companions_.contains(cluster) && !other.newcomer && std::max(round_, other.round) > 1;
     if (!stranger && other.round > round_) {
       go_out(other.round);
       return true;
     }
+    // One round ahead of a companion: it has not heard of the commit yet, and will learn of it from our state.
     const bool comes = other.round == round_ || (other.complete && other.attempt == attempt_);
     if ((comes && !stranger) || peer(cluster).sent_out) continue;
-    Averaging out;
-    out.kind = AveragingKind::kOut;
-    out.round = round_;
-    out.attempt = other.attempt;
     peer(cluster).sent_out = true;
-    actions_.emplace_back(Send{cluster, out});
+    send(cluster, wire::SendOut{.round = round_, .attempt = other.attempt, .alone = false});
   }
   return false;
 }
 
 bool Agreement::begin_if_ready(const std::vector<int>& followers) {
-  const Averaging own = state();
+  const ClusterState own = state();
   std::vector<int> participants;
   bool all_ready = true;  // but newcomers, which nobody waits for
   bool wanted = false;
   bool all_finished = true;
   bool newcomer_ready = false;
   for (const int cluster : followers) {
-    const Averaging& one = cluster == self_ ? own : *state_of(cluster);
+    const ClusterState& one = cluster == self_ ? own : *state_of(cluster);
+    // It is on its way to this round, or out of its own: what it says of being ready is of another one.
     if (one.round != round_ || peer(cluster).sent_out) return false;
     if (barred_.contains(cluster)) continue;
     const bool ready = one.entered || one.finished;
@@ -155,8 +153,10 @@ bool Agreement::begin_if_ready(const std::vector<int>& followers) {
     newcomer_ready = newcomer_ready || one.newcomer;
     all_finished = all_finished && one.finished;
   }
+  // When nobody trains any more one round is left, so that all end with the same weights; after it, none.
   wanted = wanted || (all_finished && !last_held_);
   if (!all_ready && newcomer_ready) call(followers);
+  // Nothing is held up by those whom others can't reach when there is nothing to hold: they may come in again.
   if (!wanted && !barred_.empty()) {
     barred_.clear();
     return true;
@@ -167,53 +167,49 @@ bool Agreement::begin_if_ready(const std::vector<int>& followers) {
 }
 
 void Agreement::call(const std::vector<int>& followers) {
-  Averaging call;
-  call.kind = AveragingKind::kCall;
-  call.round = round_;
   for (const int cluster : followers) {
     if (cluster == self_) {
       called_ = called_ || !(entered_ || finished_);
       continue;
     }
-    const Averaging& other = *state_of(cluster);
+    const ClusterState& other = *state_of(cluster);
     if (other.entered || other.finished || std::exchange(peer(cluster).called, round_) == round_) continue;
-    actions_.emplace_back(Send{cluster, call});
+    send(cluster, wire::CallRound{.round = round_});
   }
 }
 
 void Agreement::propose(const std::vector<int>& participants) {
-  Averaging go;
-  go.kind = AveragingKind::kGo;
-  go.round = round_;
-  go.attempt = next_attempt();
-  go.last = true;
+  Attempt attempt{.round = round_, .attempt = next_attempt(), .last = true};
   double sum = 0;
   bool only_newcomers = true;
-  const Averaging own = state();
+  const ClusterState own = state();
   for (const int cluster : participants) {
-    const Averaging& one = cluster == self_ ? own : *state_of(cluster);
-    go.participants.push_back({static_cast<std::uint32_t>(cluster), one.newcomer ? 0 : one.weight});
-    go.last = go.last && one.finished;
-    go.whole = go.whole || one.newcomer;
+    const ClusterState& one = cluster == self_ ? own : *state_of(cluster);
+    attempt.participants.push_back({static_cast<std::uint32_t>(cluster), one.newcomer ? 0 : one.weight});
+    attempt.last = attempt.last && one.finished;
+    attempt.whole = attempt.whole || one.newcomer;
     only_newcomers = only_newcomers && one.newcomer;
-    sum += go.participants.back().weight;
+    sum += attempt.participants.back().weight;
   }
-  for (wire::Participant& participant : go.participants) {
+  // A mean needs some weight. Where nobody has trained all that have the common weights count alike; newcomers only
+  // where there is nobody else.
+  for (wire::Participant& participant : attempt.participants) {
     const int cluster = static_cast<int>(participant.cluster);
     const bool newcomer = cluster == self_ ? newcomer_ : state_of(cluster)->newcomer;
     if (!(sum > 0) && (only_newcomers || !newcomer)) participant.weight = 1;
   }
-  go.whole = go.whole || !(sum > 0);
+  attempt.whole = attempt.whole || !(sum > 0);
   for (const int cluster : participants) {
-    if (cluster != self_) actions_.emplace_back(Send{cluster, go});
+    if (cluster != self_) send(cluster, attempt);
   }
-  begin(go);
+  begin(attempt);
   own_ = true;
 }
 
 std::uint64_t Agreement::next_attempt() const {
   const auto count = static_cast<std::uint64_t>(clusters_);
   const auto self = static_cast<std::uint64_t>(self_);
+  // The least number above all that were seen which leaves this cluster's remainder.
   const std::uint64_t next = greatest_ + 1;
   return next + (self + count - next % count) % count;
 }

@@ -8,7 +8,6 @@ namespace ravnest::average {
 namespace {
 
 using testing::ElementsAre;
-using wire::AveragingKind;
 
 TEST(AgreementLosses, WhereAParticipantIsLostTheOthersTryAgainWithWhatTheyEntered) {
   Clusters clusters(3);
@@ -74,7 +73,7 @@ TEST(AgreementLosses, PatienceEndsWhenSomethingChanges) {
 TEST(AgreementLosses, ACommitThatReachedOneReachesAll) {
   Clusters clusters(3);
   for (int i = 0; i < 3; ++i) clusters.enter(i);
-  clusters.hold_back(1, AveragingKind::kCommit);
+  clusters.hold_back<wire::CommitAttempt>(1);
   for (int i = 0; i < 3; ++i) clusters.complete(i);
   EXPECT_THAT(clusters.held[2], ElementsAre(1));
   clusters.crash(0);
@@ -84,8 +83,8 @@ TEST(AgreementLosses, ACommitThatReachedOneReachesAll) {
 TEST(AgreementLosses, ACommitThatReachedNobodyIsNone) {
   Clusters clusters(3);
   for (int i = 0; i < 3; ++i) clusters.enter(i);
-  clusters.hold_back(1, AveragingKind::kCommit);
-  clusters.hold_back(2, AveragingKind::kCommit);
+  clusters.hold_back<wire::CommitAttempt>(1);
+  clusters.hold_back<wire::CommitAttempt>(2);
   for (int i = 0; i < 3; ++i) clusters.complete(i);
   EXPECT_THAT(clusters.held[0], ElementsAre(1));
   clusters.crash(0);
@@ -116,7 +115,7 @@ TEST(AgreementLosses, OfTwoThatMissEachOtherOneStays) {
   Clusters clusters(3);
   for (int i = 0; i < 3; ++i) clusters.enter(i);
   const std::uint64_t attempt = clusters.begun[0].attempt;
-  clusters.hold_back(0, AveragingKind::kState);
+  clusters.hold_back<ClusterState>(0);
   clusters.act(1, clusters[1].missing(2));
   clusters.act(2, clusters[2].missing(1));
   clusters.let_through(0);

@@ -11,8 +11,6 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using wire::Averaging;
-using wire::AveragingKind;
 
 TEST(Agreement, OneClusterHoldsItsRoundsAlone) {
   Clusters clusters(1);
@@ -89,10 +87,7 @@ TEST(Agreement, ACommitWithoutTheResultIsIgnored) {
   Clusters clusters(2);
   clusters.enter(0);
   clusters.enter(1);
-  Averaging commit;
-  commit.kind = AveragingKind::kCommit;
-  commit.round = 1;
-  commit.attempt = clusters.begun[1].attempt;
+  const wire::CommitAttempt commit{.round = 1, .attempt = clusters.begun[1].attempt};
   clusters.act(1, clusters[1].on_message(0, commit));
   EXPECT_TRUE(clusters.held[1].empty());
   EXPECT_EQ(clusters[1].ignored(), 1U);
@@ -100,23 +95,19 @@ TEST(Agreement, ACommitWithoutTheResultIsIgnored) {
 
 TEST(Agreement, OnlyTheLeaderBeginsAttempts) {
   Clusters clusters(3);
-  Averaging go;
-  go.kind = AveragingKind::kGo;
-  go.round = 1;
-  go.attempt = 100;
-  go.participants = {{1, 1.0}, {2, 1.0}};
-  clusters.act(2, clusters[2].on_message(1, go));
+  const Attempt attempt{.round = 1, .attempt = 100, .participants = {{1, 1.0}, {2, 1.0}}};
+  clusters.act(2, clusters[2].on_message(1, attempt));
   EXPECT_TRUE(clusters.begun.empty());
   EXPECT_EQ(clusters[2].ignored(), 1U);
 }
 
 TEST(Agreement, WhatNamesClustersThatDoNotExistIsIgnored) {
   Clusters clusters(2);
-  Averaging state;
+  ClusterState state;
   state.leader = 9;
   EXPECT_THAT(clusters[0].on_message(1, state), IsEmpty());
   state.leader = 0;
-  state.participants = {{7, 1.0}};
+  state.companions = {7};
   EXPECT_THAT(clusters[0].on_message(1, state), IsEmpty());
   EXPECT_THAT(clusters[0].on_message(-1, {}), IsEmpty());
   EXPECT_THAT(clusters[0].on_message(0, {}), IsEmpty());
@@ -176,7 +167,7 @@ TEST(Agreement, TheOthersAreCalledWhenANewcomerHasEntered) {
   clusters.enter(2);
   EXPECT_TRUE(clusters[0].called());
   EXPECT_TRUE(clusters[1].called());
-  EXPECT_EQ((clusters.sent[{1, AveragingKind::kCall}]), 1);
+  EXPECT_EQ(clusters.sent<wire::CallRound>(1), 1);
   clusters.enter(0);
   clusters.enter(1);
   for (int i = 0; i < 3; ++i) clusters.complete(i);

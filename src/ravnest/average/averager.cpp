@@ -6,12 +6,13 @@
 #include <utility>
 #include <variant>
 
+#include "ravnest/base/check.h"
+
 namespace ravnest::average {
 namespace {
 
 using transport::Channel;
 using transport::PeerState;
-using wire::AveragingKind;
 
 // Between two looks at the clock.
 constexpr Duration kLongestWait = std::chrono::milliseconds(500);
@@ -45,9 +46,10 @@ Averager::Averager(AveragerOptions options, transport::Endpoint& endpoint)
 
 Averager::~Averager() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
+  // The thread may wait for an event for up to half a second otherwise.
   endpoint_.interrupt(Channel::kAveraging);
   thread_.join();
 }
@@ -56,7 +58,7 @@ Averager::~Averager() {
 
 void Averager::request(std::function<void()> request) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     requests_.push_back(std::move(request));
   }
   endpoint_.interrupt(Channel::kAveraging);
@@ -76,6 +78,7 @@ void Averager::begin_with(StageValues values) {
 
 void Averager::give(std::uint64_t, StageValues values) {
   request([this, values = std::move(values)]() mutable {
+    RAVNEST_CHECK(!given_, "a stage gives to a round before the last one holds");
     given_ = std::move(values);
     exchange();
   });
@@ -83,72 +86,52 @@ void Averager::give(std::uint64_t, StageValues values) {
 
 void Averager::enter(std::uint64_t round, std::uint64_t samples) {
   {
-    const std::lock_guard lock(mutex_);
-    called_ = wants_pass_ = false;
-    entered_ = round;
+    const MutexLock lock(mutex_);
+    own_.enter(round, static_cast<double>(samples));
   }
-  request([this, samples] {
-    weight_ = static_cast<double>(samples);
-    carry_out(agreement_->enter(weight_));
-  });
+  request([this, samples] { carry_out(agreement_->enter(static_cast<double>(samples))); });
 }
 
 void Averager::finish(std::uint64_t samples) {
   {
-    const std::lock_guard lock(mutex_);
-    over_ = false;
+    const MutexLock lock(mutex_);
+    own_.finish();
   }
-  request([this, samples] {
-    owes_ = agreement_->entered();
-    last_weight_ = static_cast<double>(samples);
-    carry_out(agreement_->finish(last_weight_));
+  request([this, weight = static_cast<double>(samples)] {
+    owe(agreement_->entered() ? std::optional(weight) : std::nullopt);
+    carry_out(agreement_->finish(weight));
   });
 }
 
 void Averager::resume() {
+  {
+    const MutexLock lock(mutex_);
+    own_.resume();
+  }
   request([this] {
-    owes_ = false;
+    owe(std::nullopt);
     carry_out(agreement_->resume());
   });
 }
 
+void Averager::owe(std::optional<double> samples) {
+  const MutexLock lock(mutex_);
+  own_.owe(samples);
+}
+
 RoundResult Averager::take() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
+  RAVNEST_CHECK(result_, "the result of round ", own_.state().held, " is taken twice");
   return std::exchange(result_, std::nullopt).value();
 }
 
-std::uint64_t Averager::held() const {
-  const std::lock_guard lock(mutex_);
-  return held_;
-}
-
-Status Averager::status() const {
-  const std::lock_guard lock(mutex_);
-  return status_;
-}
-
-bool Averager::called() const {
-  const std::lock_guard lock(mutex_);
-  return called_;
-}
-
-bool Averager::wants_pass() const {
-  const std::lock_guard lock(mutex_);
-  return wants_pass_;
-}
-
-bool Averager::over() const {
-  const std::lock_guard lock(mutex_);
-  return over_;
-}
-
-std::vector<std::string> Averager::waiting_for() const {
-  const std::lock_guard lock(mutex_);
-  return waiting_for_;
+RoundState Averager::rounds() const {
+  const MutexLock lock(mutex_);
+  return own_.state();
 }
 
 AveragerStatistics Averager::statistics() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return statistics_;
 }
 
@@ -157,14 +140,14 @@ AveragerStatistics Averager::statistics() const {
 void Averager::run() {
   for (;;) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (ending_) return;
     }
     run_requests();
     if (Status flushed = outbox_.flush(); !flushed.ok()) fail(flushed);
     publish();
     // What has come goes first; where nothing has, there is time to begin more.
-    const bool may_begin = exchange_ && exchange_->may_begin();
+    const bool may_begin = open_ && open_->exchange && open_->exchange->may_begin();
     auto event = endpoint_.receive(may_begin ? TimePoint() : clock_.now() + kLongestWait, Channel::kAveraging);
     if (event.ok()) {
       handle(std::move(*event));
@@ -181,9 +164,10 @@ void Averager::run() {
 void Averager::run_requests() {
   std::deque<std::function<void()>> requests;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     requests.swap(requests_);
   }
+  // The owner did something, so others may be about to answer: patience begins anew.
   if (!requests.empty()) quiet_since_ = clock_.now();
   for (const auto& request : requests) request();
 }
@@ -205,19 +189,22 @@ void Averager::handle(const std::string& peer, const transport::PeerChange& chan
   const bool up = change.state == PeerState::kUp;
   const bool gone = change.state == PeerState::kLost || change.state == PeerState::kLeft;
   if (!up && !gone) return;
+  // A connection that is down for a moment is neither: the session brings it back, and nothing is lost by it.
   const bool was_gone = up ? gone_.erase(peer) > 0 : !gone_.insert(peer).second;
   const auto cluster = cluster_of_root(peer);
   if (agreement_ && cluster && *cluster != options_.cluster) {
     if (change.state == PeerState::kLost)
       options_.log.warning("cluster ", *cluster, " (", peer, ") is lost, the others go on: ", change.reason);
-    if (change.state == PeerState::kLeft && !over()) options_.log.info("cluster ", *cluster, " (", peer, ") has left");
+    if (change.state == PeerState::kLeft && !rounds().over)
+      options_.log.info("cluster ", *cluster, " (", peer, ") has left");
     if (up && was_gone) options_.log.info("cluster ", *cluster, " (", peer, ") is back");
     carry_out(agreement_->on_peer(*cluster, up));
   }
-  if (gone && exchange_ && !exchange_->complete()) miss_the_gone();
+  if (gone && is_exchanging()) miss_the_gone();
 }
 
 void Averager::handle(const std::string& peer, const wire::Averaging& message) {
+  // A node of this cluster speaks as a stage or as its root; any other as the root of its cluster, to ours.
   const auto stage = std::ranges::find(options_.nodes, peer);
   if (stage == options_.nodes.end()) {
     if (const auto cluster = cluster_of_root(peer); agreement_ && cluster)
@@ -229,26 +216,29 @@ void Averager::handle(const std::string& peer, const wire::Averaging& message) {
   }
 }
 
+// What a stage says of an attempt that is over came too late.
 void Averager::hear_stage(int stage, const wire::Averaging& message) {
-  if (!attempt_ || message.attempt != attempt_->attempt) return;
-  if (message.kind == AveragingKind::kComplete) {
-    completed(stage, message.attempt);
-  } else if (message.kind == AveragingKind::kMissing && !message.missing.empty()) {
-    carry_out(agreement_->missing(static_cast<int>(message.missing.front())));
+  if (!open_) return;
+  const std::uint64_t present = open_->attempt.attempt;
+  if (const auto* complete = std::get_if<wire::AttemptComplete>(&message)) {
+    if (complete->attempt == present) completed(stage);
+  } else if (const auto* missing = std::get_if<wire::ClusterMissing>(&message)) {
+    if (missing->attempt == present) carry_out(agreement_->missing(static_cast<int>(missing->cluster)));
   }
 }
 
 void Averager::hear_root(const wire::Averaging& message) {
-  if (message.kind == AveragingKind::kCommit) return commit(message.last);
-  if (message.kind != AveragingKind::kGo) return;
-  Attempt attempt{message.round, message.attempt, message.participants, message.last, message.whole};
-  if (Status fits = check_participants(attempt.participants, options_.cluster, options_.roots.size()); !fits.ok())
+  if (const auto* commit = std::get_if<wire::CommitAttempt>(&message)) return hold(commit->attempt);
+  const auto* attempt = std::get_if<Attempt>(&message);
+  if (attempt == nullptr) return;
+  if (Status fits = check_participants(attempt->participants, options_.cluster, options_.roots.size()); !fits.ok())
     return fail(fits.with_context(text(options_.nodes.front(), " begins a round that can't be")));
-  begin(std::move(attempt));
+  begin(*attempt);
 }
 
 // In the order in which the agreement says them, also where carrying one out makes it say more.
 void Averager::carry_out(Actions actions) {
+  // To begin an attempt may complete it at once (one participant), which makes the agreement say more.
   std::ranges::move(actions, std::back_inserter(actions_));
   if (std::exchange(carrying_out_, true)) return;
   for (; !actions_.empty(); actions_.pop_front())
@@ -262,39 +252,39 @@ void Averager::carry_out(Agreement::Send& send) {
 }
 
 void Averager::carry_out(Agreement::Begin& begun) {
-  const Attempt& attempt = begun.attempt;
-  tell_stages({.kind = AveragingKind::kGo,
-               .round = attempt.round,
-               .attempt = attempt.attempt,
-               .participants = attempt.participants,
-               .last = attempt.last,
-               .whole = attempt.whole});
-  complete_.clear();
+  tell_stages(begun.attempt);
   {
-    const std::lock_guard lock(mutex_);
-    wants_pass_ = entered_ == held_;
+    const MutexLock lock(mutex_);
+    own_.attempt_begins();
   }
   begin(std::move(begun.attempt));
 }
 
 void Averager::carry_out(Agreement::Holds& holds) {
-  tell_stages({.kind = AveragingKind::kCommit, .round = holds.round, .last = holds.last});
-  commit(holds.last);
+  tell_stages(wire::CommitAttempt{.round = holds.round, .attempt = holds.attempt});
+  hold(holds.attempt);
 }
 
 // The other clusters have gone on without this one.
 void Averager::carry_out(Agreement::Out&) {
   if (agreement_->newcomer())
     options_.log.warning("the other clusters have averaged without this one; it takes their weights over");
+  double weight = 0;
+  std::optional<double> owed;
   {
-    const std::lock_guard lock(mutex_);
-    called_ = entered_ == held_;
-    if (called_) return;
+    const MutexLock lock(mutex_);
+    if (!own_.is_out()) return;
+    weight = own_.weight();
+    owed = own_.owed();
   }
   // What was given before it finished is not its last.
-  if (owes_) carry_out(agreement_->resume());
-  carry_out(agreement_->enter(agreement_->newcomer() ? 0 : weight_));
-  if (owes_) carry_out(agreement_->finish(last_weight_));
+  if (owed) carry_out(agreement_->resume());
+  carry_out(agreement_->enter(agreement_->newcomer() ? 0 : weight));
+  if (owed) carry_out(agreement_->finish(*owed));
+}
+
+void Averager::tell_root(wire::Averaging message) {
+  if (Status sent = outbox_.send(options_.nodes.front(), std::move(message)); !sent.ok()) fail(sent);
 }
 
 void Averager::tell_stages(const wire::Averaging& message) {
@@ -306,6 +296,8 @@ void Averager::tell_stages(const wire::Averaging& message) {
 // Those who were never seen, or do not answer though they live, do not hold up the others for ever.
 void Averager::lose_patience() {
   if (!agreement_) return;
+  // Chunks, requests and changes in the agreement all show that something moves; only where nothing does, waiting
+  // longer is of no use.
   if (std::exchange(changes_, agreement_->changes()) != agreement_->changes()) quiet_since_ = clock_.now();
   if (clock_.now() - quiet_since_ < options_.patience || !(agreement_->entered() || agreement_->finished())) return;
   quiet_since_ = clock_.now();
@@ -314,9 +306,9 @@ void Averager::lose_patience() {
 
 // Who was never reached is never lost either.
 void Averager::look_for_the_unseen() {
-  if (!exchange_ || exchange_->complete() || clock_.now() - began_ < options_.patience) return;
+  if (!is_exchanging() || clock_.now() - open_->began < options_.patience) return;
   bool unseen = false;
-  for (const auto& [cluster, node] : exchange_->neighbours()) {
+  for (const auto& [cluster, node] : open_->exchange->neighbours()) {
     const auto peer = endpoint_.statistics(node);
     if (!peer.ok() || peer->state != PeerState::kWaiting || !gone_.insert(node).second) continue;
     options_.log.warning(node, " of cluster ", cluster, " was never reached: ", peer->reason);
@@ -327,8 +319,8 @@ void Averager::look_for_the_unseen() {
 
 void Averager::fail(const Status& status) {
   {
-    const std::lock_guard lock(mutex_);
-    if (status_.ok()) status_ = status;
+    const MutexLock lock(mutex_);
+    own_.fail(status);
   }
   endpoint_.interrupt();
 }
@@ -340,12 +332,13 @@ void Averager::publish() {
     waiting_for.push_back(options_.roots[static_cast<std::size_t>(cluster)]);
   bool news = false;
   {
-    const std::lock_guard lock(mutex_);
-    waiting_for_ = std::move(waiting_for);
+    const MutexLock lock(mutex_);
+    own_.waits_for(std::move(waiting_for));
     statistics_.messages_ignored = agreement_->ignored();
-    news = agreement_->called() && !called_ && entered_ == held_;
-    called_ |= news;
-    news |= wants_pass_;
+    // A pass that is wanted is asked for until it has come: the driver may not have been able to begin it the last
+    // time.
+    news = agreement_->called() && own_.call();
+    news |= own_.state().wants_pass;
   }
   if (news) endpoint_.interrupt();
 }

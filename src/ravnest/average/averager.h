@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,9 +18,11 @@
 #include "ravnest/average/agreement.h"
 #include "ravnest/average/averaging.h"
 #include "ravnest/average/outer_optimizer.h"
+#include "ravnest/average/own_rounds.h"
 #include "ravnest/average/stage_exchange.h"
 #include "ravnest/base/clock.h"
 #include "ravnest/base/log.h"
+#include "ravnest/base/mutex.h"
 #include "ravnest/base/status.h"
 #include "ravnest/codec/codec.h"
 #include "ravnest/transport/endpoint.h"
@@ -59,24 +60,29 @@ class Averager final : public Averaging {
 
   void begin_with(StageValues values) override;
   void give(std::uint64_t round, StageValues values) override;
-  std::uint64_t held() const override;
+  RoundState rounds() const override;
   RoundResult take() override;
-  Status status() const override;
   void enter(std::uint64_t round, std::uint64_t samples) override;
   void finish(std::uint64_t samples) override;
   void resume() override;
-  bool called() const override;
-  bool wants_pass() const override;
-  bool over() const override;
-  std::vector<std::string> waiting_for() const override;
 
   AveragerStatistics statistics() const;
 
  private:
   using Actions = Agreement::Actions;
 
+  // An attempt, from its beginning until it holds, is given up or another takes its place.
+  struct Open {
+    Attempt attempt;
+    TimePoint began;
+    std::set<int> complete = {};                       // root: the stages that have the result
+    std::optional<StageExchange> exchange = {};        // once the stage has given
+    std::vector<codec::ErrorFeedback> residuals = {};  // by averaging group, as of the round if this attempt holds
+  };
+
   bool is_root() const { return options_.stage == 0; }
   void request(std::function<void()> request);
+  void owe(std::optional<double> samples);
   // -- the thread
   void run();
   void run_requests();
@@ -86,20 +92,22 @@ class Averager final : public Averaging {
   void handle(const std::string& peer, wire::RingChunk chunk);
   void hear_stage(int stage, const wire::Averaging& message);
   void hear_root(const wire::Averaging& message);
+  void hold(std::uint64_t attempt);
   void carry_out(Actions actions);
   void carry_out(Agreement::Send& send);
   void carry_out(Agreement::Begin& begun);
   void carry_out(Agreement::Holds& holds);
   void carry_out(Agreement::Out& out);
+  void tell_root(wire::Averaging message);
   void tell_stages(const wire::Averaging& message);
   void begin(Attempt attempt);
   void exchange();
   std::vector<ExchangePart> parts_to_exchange();
   void begin_more();
-  void completed(int stage, std::uint64_t attempt);
+  void completed(int stage);
   void miss_the_gone();
-  void commit(bool last);
-  void drop_exchange();
+  bool is_exchanging() const { return open_ && open_->exchange && !open_->exchange->complete(); }
+  void drop_attempt();
   StageValues conclude();
   void lose_patience();
   void look_for_the_unseen();
@@ -117,35 +125,22 @@ class Averager final : public Averaging {
   std::optional<Agreement> agreement_;  // of the root
   std::deque<Agreement::Action> actions_;
   bool carrying_out_ = false;
-  double weight_ = 0;          // root: of the last entered
-  bool owes_ = false;          // root: it has finished, and what it trained on since it entered is still to come
-  double last_weight_ = 0;     // root: of that
-  std::set<int> complete_;     // root: stages, in the present attempt
-  TimePoint quiet_since_;      // root: nothing has changed in the agreement, and no chunk has come
-  std::uint64_t changes_ = 0;  // root: of the agreement, when it was last looked at
-  std::optional<StageValues> given_;
-  std::optional<Attempt> attempt_;         // the last begun, until it holds
-  std::optional<StageExchange> exchange_;  // of that attempt, once the stage has given
-  TimePoint began_;
-  std::uint64_t last_attempt_ = 0;                             // that held
+  TimePoint quiet_since_;             // root: nothing has changed in the agreement, and no chunk has come
+  std::uint64_t changes_ = 0;         // root: of the agreement, when it was last looked at
+  std::optional<StageValues> given_;  // to the round that is not held yet
+  std::optional<Open> open_;          // the last attempt that was begun
+  std::uint64_t last_attempt_ = 0;    // that held
   std::deque<std::pair<std::string, wire::RingChunk>> early_;  // of an attempt that is not begun here
   std::set<std::string> gone_;
   std::optional<OuterOptimizer> outer_;
   std::vector<codec::ErrorFeedback> residuals_;  // by averaging group, as of the last round that held
-  std::vector<codec::ErrorFeedback> lost_now_;   // the same in the present attempt
 
-  mutable std::mutex mutex_;
-  std::deque<std::function<void()>> requests_;
-  bool ending_ = false;
-  std::uint64_t entered_ = 0;  // root: the cluster's last round that it entered
-  std::uint64_t held_ = 0;
-  std::optional<RoundResult> result_;
-  bool called_ = false;
-  bool wants_pass_ = false;
-  bool over_ = false;
-  std::vector<std::string> waiting_for_;
-  Status status_;
-  AveragerStatistics statistics_;
+  mutable Mutex mutex_;
+  std::deque<std::function<void()>> requests_ RAVNEST_GUARDED_BY(mutex_);
+  bool ending_ RAVNEST_GUARDED_BY(mutex_) = false;
+  OwnRounds own_ RAVNEST_GUARDED_BY(mutex_);
+  std::optional<RoundResult> result_ RAVNEST_GUARDED_BY(mutex_);  // of the last round that holds, until it is taken
+  AveragerStatistics statistics_ RAVNEST_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };

@@ -86,20 +86,21 @@ class Averagers : public testing::Test {
   void wait_until(int cluster, int stage, const std::function<bool(const Averager&)>& reached) {
     Node& node = nodes_.at({cluster, stage});
     while (!reached(*node.averager)) {
-      ASSERT_TRUE(node.averager->status().ok()) << node.averager->status();
+      ASSERT_TRUE(node.averager->rounds().status.ok()) << node.averager->rounds().status;
       ASSERT_LT(SystemClock().now(), soon_);
       (void)node.endpoint->receive(SystemClock().now() + std::chrono::milliseconds(50));
     }
   }
   RoundResult result(int cluster, int stage, std::uint64_t round) {
-    wait_until(cluster, stage, [&](const Averager& averager) { return averager.held() >= round; });
+    wait_until(cluster, stage, [&](const Averager& averager) { return averager.rounds().held >= round; });
     return HasFatalFailure() ? RoundResult{} : at(cluster, stage).take();
   }
 
   // A cluster of one stage that trains no more takes part in what is asked of it until all are over.
   void end(int cluster, std::uint64_t rounds, const std::vector<float>& parameters) {
-    wait_until(cluster, 0, [](const Averager& averager) { return averager.wants_pass() || averager.over(); });
-    if (HasFatalFailure() || at(cluster).over()) return;
+    wait_until(cluster, 0,
+               [](const Averager& averager) { return averager.rounds().wants_pass || averager.rounds().over; });
+    if (HasFatalFailure() || at(cluster).rounds().over) return;
     at(cluster).enter(rounds, 0);
     at(cluster).give(rounds, values(parameters));
   }
@@ -141,19 +142,19 @@ TEST_F(Averagers, AFinishedClusterGoesAlongUntilAllHaveFinished) {
   at(0).finish(10);
   at(1).enter(1, 30);
   at(1).give(1, values({4}));
-  wait_until(0, 0, [](const Averager& averager) { return averager.wants_pass(); });
+  wait_until(0, 0, [](const Averager& averager) { return averager.rounds().wants_pass; });
   at(0).enter(1, 10);
   at(0).give(1, values({0}));
   EXPECT_THAT(result(0, 0, 1).mean.at(0).parameters, ElementsAre(3));
-  EXPECT_FALSE(at(0).over());
+  EXPECT_FALSE(at(0).rounds().over);
   EXPECT_THAT(result(1, 0, 1).mean.at(0).parameters, ElementsAre(3));
   at(1).finish(20);
   end(0, 2, {3});
   end(1, 2, {7});
   EXPECT_THAT(result(0, 0, 2).mean.at(0).parameters, ElementsAre(7));  // it has trained on nothing since
   EXPECT_THAT(result(1, 0, 2).mean.at(0).parameters, ElementsAre(7));
-  EXPECT_TRUE(at(0).over());
-  EXPECT_TRUE(at(1).over());
+  EXPECT_TRUE(at(0).rounds().over);
+  EXPECT_TRUE(at(1).rounds().over);
 }
 
 TEST_F(Averagers, OthersGoOnWithoutAClusterThatIsLost) {
@@ -183,7 +184,7 @@ TEST_F(Averagers, AClusterThatComesBackTakesTheOthersWeightsOver) {
   open(layout, 1, 0);
   at(1).enter(1, 1000);
   at(1).give(1, values({99}));
-  wait_until(0, 0, [](const Averager& averager) { return averager.called(); });
+  wait_until(0, 0, [](const Averager& averager) { return averager.rounds().called; });
   at(0).enter(3, 1);
   at(0).give(3, values({5}));
   EXPECT_THAT(result(0, 0, 3).mean.at(0).parameters, ElementsAre(5));
@@ -205,9 +206,10 @@ TEST_F(Averagers, WhoAveragesSomethingElseIsTold) {
   at(0).give(1, values({1, 2, 3, 4}));
   at(1).give(1, values({1, 2}));
   Node& node = nodes_.at({0, 0});
-  while (node.averager->status().ok() && SystemClock().now() < soon_)
+  while (node.averager->rounds().status.ok() && SystemClock().now() < soon_)
     (void)node.endpoint->receive(SystemClock().now() + std::chrono::milliseconds(50));
-  EXPECT_THAT(node.averager->status().message(), testing::HasSubstr("c1s0 does not average what this node does"));
+  EXPECT_THAT(node.averager->rounds().status.message(),
+              testing::HasSubstr("c1s0 does not average what this node does"));
 }
 
 TEST_F(Averagers, LongVectorsGoThroughInChunks) {

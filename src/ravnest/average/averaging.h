@@ -1,7 +1,7 @@
 // What a driver and its worker ask and tell of the rounds in which clusters average their weights.
 //
 // Rounds are counted by each cluster for itself, from 1. All functions are safe from any thread and never wait; who
-// implements it interrupts the endpoint's training channel when an answer has changed.
+// implements it interrupts the endpoint's training channel when the answer to `rounds` has changed.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,19 @@ struct RoundResult {
   StageValues mean;   // of what all gave
 };
 
+// How the cluster stands with its rounds, all of it as of one moment. Stages other than the root see `held` and
+// `status`.
+struct RoundState {
+  std::uint64_t held = 0;  // the cluster's last round that holds
+  bool called = false;     // another cluster needs a round: the next one should be entered soon
+  bool wants_pass =
+      false;              // a round has begun which the cluster, though it trains no more, enters by an averaging pass
+  bool finished = false;  // `finish` was said, and `resume` was not since
+  bool over = false;      // after `finish`: all clusters have finished, and the round after that holds
+  std::vector<std::string> waiting_for = {};  // names of the roots without whom the round can't be held just now
+  Status status = {};                         // why no round can be held any more, if that is so: the run has to end
+};
+
 class Averaging {
  public:
   Averaging() = default;
@@ -36,12 +49,9 @@ class Averaging {
   virtual void begin_with(StageValues values) = 0;
   // This stage's part in the cluster's round. One round is held before the next is given to.
   virtual void give(std::uint64_t round, StageValues values) = 0;
-  // The cluster's last round that holds.
-  virtual std::uint64_t held() const = 0;
+  virtual RoundState rounds() const = 0;
   // The result of the last round that holds, once.
   virtual RoundResult take() = 0;
-  // Why no round can be held any more, if that is so: the run has to end.
-  virtual Status status() const = 0;
 
   // -- of the root
 
@@ -51,14 +61,6 @@ class Averaging {
   virtual void finish(std::uint64_t samples) = 0;
   // It trains again.
   virtual void resume() = 0;
-  // Another cluster needs a round: the next one should be entered soon.
-  virtual bool called() const = 0;
-  // A round has begun which a cluster that trains no more has to enter by an averaging pass.
-  virtual bool wants_pass() const = 0;
-  // After `finish`: all clusters have finished, and the round after that holds.
-  virtual bool over() const = 0;
-  // The names of the roots without whom the round can't be held just now.
-  virtual std::vector<std::string> waiting_for() const = 0;
 };
 
 }  // namespace ravnest::average

@@ -21,7 +21,7 @@ BlockCache::~BlockCache() {
 
 void* BlockCache::take(std::size_t bytes) {
   bytes = in_pages(bytes);
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   ++count_;
   if (void* block = take_kept(bytes)) return block;
   // Kept ones make room first, so that both together never exceed what is in use at the fullest moment.
@@ -38,7 +38,7 @@ void* BlockCache::take(std::size_t bytes) {
 }
 
 bool BlockCache::give(void* block) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto used = used_.find(block);
   if (used == used_.end()) return false;
   const std::size_t bytes = used->second;
@@ -81,17 +81,17 @@ void BlockCache::note_in_use(void* block, std::size_t bytes) {
 }
 
 std::size_t BlockCache::in_use() const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return in_use_;
 }
 
 std::size_t BlockCache::kept() const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return kept_;
 }
 
 std::size_t BlockCache::most_in_use() const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return most_in_use_;
 }
 

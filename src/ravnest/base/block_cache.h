@@ -13,8 +13,9 @@
 #include <cstdint>
 #include <list>
 #include <map>
-#include <mutex>
 #include <unordered_map>
+
+#include "ravnest/base/mutex.h"
 
 namespace ravnest {
 
@@ -38,8 +39,8 @@ class BlockCache {
   std::size_t kept() const;
   std::size_t most_in_use() const;
 
-  void lock() { mutex_.lock(); }
-  void unlock() { mutex_.unlock(); }
+  void lock() RAVNEST_ACQUIRES(mutex_) { mutex_.lock(); }
+  void unlock() RAVNEST_RELEASES(mutex_) { mutex_.unlock(); }
 
  private:
   struct Kept {
@@ -49,18 +50,18 @@ class BlockCache {
   };
   using ByAge = std::list<Kept>;  // the one that was given back longest ago first
 
-  void* take_kept(std::size_t bytes);
-  void drop_oldest();
-  void note_in_use(void* block, std::size_t bytes);
+  void* take_kept(std::size_t bytes) RAVNEST_REQUIRES(mutex_);
+  void drop_oldest() RAVNEST_REQUIRES(mutex_);
+  void note_in_use(void* block, std::size_t bytes) RAVNEST_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::unordered_map<void*, std::size_t> used_;
-  ByAge by_age_;
-  std::multimap<std::size_t, ByAge::iterator> by_size_;
-  std::uint64_t count_ = 0;  // of takes and gives
-  std::size_t in_use_ = 0;
-  std::size_t kept_ = 0;
-  std::size_t most_in_use_ = 0;
+  mutable Mutex mutex_;
+  std::unordered_map<void*, std::size_t> used_ RAVNEST_GUARDED_BY(mutex_);
+  ByAge by_age_ RAVNEST_GUARDED_BY(mutex_);
+  std::multimap<std::size_t, ByAge::iterator> by_size_ RAVNEST_GUARDED_BY(mutex_);
+  std::uint64_t count_ RAVNEST_GUARDED_BY(mutex_) = 0;  // of takes and gives
+  std::size_t in_use_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::size_t kept_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::size_t most_in_use_ RAVNEST_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace ravnest

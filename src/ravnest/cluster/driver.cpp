@@ -6,6 +6,7 @@
 namespace ravnest::cluster {
 namespace {
 
+using stage::CallPhase;
 using std::chrono::milliseconds;
 using transport::PeerState;
 using wire::Message;
@@ -20,48 +21,47 @@ Driver::Driver(DriverOptions options, transport::Endpoint& endpoint, worker::Wor
       endpoint_(endpoint),
       worker_(worker),
       stage_(options_.stage),
-      ending_(options_.stage.index, options_.stage.count),
       call_(options_.stage.index, options_.stage.count),
+      rounds_(options_.averaging, stage_, call_),
+      ending_(options_.stage.index, options_.stage.count),
       outbox_(endpoint, transport::Channel::kTraining) {
   for (std::size_t i = 0; i < options_.nodes.size(); ++i) stage_of_[options_.nodes[i]] = static_cast<int>(i);
 }
 
 // -- the compute thread
 
-Result<std::string> Driver::run(std::string word, bool trains) {
-  auto closing = run_call(std::move(word), trains);
+Result<wire::Closed> Driver::run(wire::Ready ready, bool trains) {
+  auto closed = run_call(std::move(ready), trains);
   {
-    const std::lock_guard lock(mutex_);
-    if (!closing.ok()) failure_ = closing.status();
-    finish_rounds_ = rounds_finished_ = false;
+    const MutexLock lock(mutex_);
+    if (!closed.ok()) failure_ = closed.status();
+    last_round_ = LastRound::kNotAsked;
   }
   publish();
-  return closing;
+  // Others did not hear that this stage could not be saved, or not in time: its own user has to.
+  if (const wire::Account* own = call_.account(); !closed.ok() && own != nullptr && own->unsaved)
+    return Status(closed.status().code(), text(closed.status().message(), "; and ", *own->unsaved));
+  return closed;
 }
 
-Result<std::string> Driver::run_call(std::string word, bool trains) {
+Result<wire::Closed> Driver::run_call(wire::Ready ready, bool trains) {
   if (ending_.begun()) return end_alike();
-  call_.begin(word);
-  opened_ = false;
-  task_.reset();
-  did_task_ = false;
-  trains_ = trains || (goes_on_ && trains_);
-  goes_on_ = false;
-  last_round_ = false;
-  passes_before_ = stage_.passes_begun();
+  call_.begin(ready, stage_.passes_begun(), trains);
+  rounds_.begin_call();
   if (!stage_.is_root()) {
-    wire::Control ready{std::string(stage::Call::kReady), std::move(word)};
     if (Status sent = send(0, std::move(ready)); !sent.ok()) fail_here(sent);
   }
   for (;;) {
     receive_all();  // first: it takes interruptions too, and what those are about is looked at after it
     take_requests();
-    look_at_rounds();
+    if (Status looked = rounds_.look(); !looked.ok()) fail_here(looked);
     if (Status flushed = outbox_.flush(); !flushed.ok()) fail_here(flushed);
+    // A failed run computes no more, with one exception: where its passes were all done, the weights are saved.
     if (ending_.begun()) {
       do_task_alone();
       return end_alike();
     }
+    // Work before the call: while there is some, others wait for what it makes, and nothing can be over.
     if (const auto work = stage_.next()) {
       static_cast<void>(perform(*work));
       publish();
@@ -69,7 +69,7 @@ Result<std::string> Driver::run_call(std::string word, bool trains) {
     }
     publish();
     if (Status advanced = advance_call(); !advanced.ok()) fail_here(advanced);
-    if (call_.closing()) return *call_.closing();
+    if (call_.closed()) return *call_.closed();
     if (!ending_.begun()) wait();
   }
 }
@@ -77,45 +77,24 @@ Result<std::string> Driver::run_call(std::string word, bool trains) {
 void Driver::take_requests() {
   std::optional<std::string> stop;
   {
-    const std::lock_guard lock(mutex_);
-    while (opened_ && !requests_.empty()) {
+    const MutexLock lock(mutex_);
+    // Users may ask before the call is open here: their requests wait for it. Those that come when it is over wait for
+    // the next one; a pass that was begun now would come to stages that are through.
+    const bool may_begin = call_.phase() == CallPhase::kOpen || call_.phase() == CallPhase::kFinishing;
+    while (may_begin && !requests_.empty()) {
       stage_.offer(requests_.front().first);
       offered_inputs_.push_back(std::move(requests_.front().second));
       requests_.pop_front();
     }
-    if (opened_ && std::exchange(average_, false)) stage_.average();
-    if (opened_ && std::exchange(finish_rounds_, false)) last_round_ = true;
-    if (opened_ && finish_) {
-      task_ = std::exchange(finish_, std::nullopt);
-      goes_on_ = finish_goes_on_;
+    if (may_begin && std::exchange(average_, false)) stage_.average();
+    if (may_begin && last_round_ == LastRound::kAsked) rounds_.end_with_the_last();
+    if (call_.phase() == CallPhase::kOpen && finish_) {
+      call_.finish(std::move(finish_->first), finish_->second);
+      finish_.reset();
     }
     stop = stop_;
   }
   if (stop) fail({.stage = static_cast<std::uint32_t>(options_.stage.index), .lost = false, .reason = *stop});
-}
-
-void Driver::look_at_rounds() {
-  if (options_.averaging == nullptr) return;
-  if (Status averaging = options_.averaging->status(); !averaging.ok()) return fail_here(averaging);
-  const std::uint64_t held = options_.averaging->held();
-  while (stage_.rounds_held() < held) {
-    if (Status taken = stage_.on_held(stage_.rounds_held() + 1); !taken.ok()) return fail_here(taken);
-  }
-  if (!stage_.is_root()) return;
-  if (options_.averaging->called()) stage_.call_round();
-  // Not before the call is open, and not when it is over: then in the next one.
-  const bool over = call_.accounted() || ((task_ || last_round_) && trains_ && finished_ && options_.averaging->over());
-  if (opened_ && !over && options_.averaging->wants_pass()) stage_.join_round();
-}
-
-// Root: what the other clusters have to know of a pass that is begun.
-void Driver::tell_of_rounds(const wire::PassHead& head) {
-  if (head.kind == wire::PassKind::kTrain) {
-    trains_ = true;
-    if (std::exchange(finished_, false)) options_.averaging->resume();
-    last_round_ = false;
-  }
-  if (head.round > 0) options_.averaging->enter(head.round, stage_.round_samples());
 }
 
 void Driver::receive_all() {
@@ -137,7 +116,7 @@ void Driver::wait() {
 
 void Driver::handle(transport::Event event) {
   const auto found = stage_of_.find(event.peer);
-  if (found == stage_of_.end()) return;  // not of this cluster
+  if (found == stage_of_.end()) return;  // of another cluster: the averager's business
   const int from = found->second;
   if (const auto* change = std::get_if<transport::PeerChange>(&event.what)) return handle(from, *change);
   Status taken = handle(from, std::move(std::get<Message>(event.what)));
@@ -168,6 +147,7 @@ void Driver::handle(int from, const transport::PeerChange& change) {
 Status Driver::handle(int from, Message message) {
   if (auto* forward = std::get_if<wire::Forward>(&message)) {
     if (forward->stage != static_cast<std::uint32_t>(from)) return invalid("it speaks for stage ", forward->stage);
+    if (Status status = call_.admits_pass(); !status.ok()) return status;
     if (Status status = stage_.on_forward(from, forward->head); !status.ok()) return status;
     inbox_.add(std::move(*forward));
   } else if (auto* backward = std::get_if<wire::Backward>(&message)) {
@@ -182,24 +162,19 @@ Status Driver::handle(int from, Message message) {
   } else if (auto* report = std::get_if<wire::Report>(&message)) {
     if (!stage_.is_root() || from != options_.stage.count - 1) return invalid("only the leaf reports, to the root");
     take_report(std::move(*report));
-  } else if (const auto* over = std::get_if<wire::Over>(&message)) {
-    if (from != 0) return invalid("only the root says that a call is over");
-    if (Status status = stage_.on_over(over->passes); !status.ok()) return status;
-    task_ = over->task;
-  } else if (const auto* control = std::get_if<wire::Control>(&message)) {
-    return handle_control(from, *control);
+  } else if (auto* ready = std::get_if<wire::Ready>(&message)) {
+    return call_.on_ready(from, std::move(*ready));
+  } else if (auto* over = std::get_if<wire::Over>(&message)) {
+    return call_.on_over(from, std::move(*over), stage_.passes_done());
+  } else if (auto* account = std::get_if<wire::Account>(&message)) {
+    return call_.on_account(from, std::move(*account));
+  } else if (auto* closed = std::get_if<wire::Closed>(&message)) {
+    return call_.on_closed(from, std::move(*closed));
   } else if (const auto* failed = std::get_if<wire::Failed>(&message)) {
     if (failed->stage >= static_cast<std::uint32_t>(options_.stage.count)) return invalid("it tells of no stage");
     if (const auto tell = ending_.on_failed(from, *failed)) return send_to_others(*tell);
   }
   return {};
-}
-
-Status Driver::handle_control(int from, const wire::Control& control) {
-  if (control.kind == stage::Call::kReady) return call_.on_ready(from, control.body);
-  if (control.kind == stage::Call::kAccount) return call_.on_account(from, control.body);
-  if (control.kind == stage::Call::kClosed && from == 0) return call_.on_closed(control.body);
-  return invalid("it says \"", control.kind, "\"");
 }
 
 Status Driver::send(int stage, wire::Message message) {
@@ -223,8 +198,10 @@ void Driver::take_report(wire::Report report) {
 bool Driver::perform(const stage::Work& work) {
   const TimePoint start = clock_.now();
   if (!began_) began_ = start;
-  if (work.kind == stage::WorkKind::kForward && stage_.is_root() && options_.averaging != nullptr)
-    tell_of_rounds(work.head);
+  if (work.kind == stage::WorkKind::kForward) {
+    if (stage_.is_root() && work.head.kind == wire::PassKind::kTrain) call_.train();
+    rounds_.on_begin(work.head);
+  }
   auto outgoing = [&]() -> Result<std::vector<worker::Outgoing>> {
     try {
       return compute(work);
@@ -236,6 +213,8 @@ bool Driver::perform(const stage::Work& work) {
     fail_here(outgoing.status());
     return false;
   }
+  // Said before anything is sent: when an answer has arrived, its pass is done here, which is what lets the root
+  // conclude from its answers that a call is over.
   stage_.done(work);
   for (worker::Outgoing& each : *outgoing) {
     if (each.stage == options_.stage.index) {  // a cluster of one stage reports to itself
@@ -311,7 +290,7 @@ void Driver::publish() {
   if (began_) own_.running_s = seconds_between(*began_, clock_.now());
   std::vector<std::string> waiting = missing();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     published_ = own_;
     waiting_for_ = std::move(waiting);
     unbegun_ = stage_.waiting() + requests_.size();

@@ -6,13 +6,11 @@
 // sentence. What is left to do when all passes are done every stage does all the same, as soon as it knows of it.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,7 +20,9 @@
 #include "ravnest/average/averaging.h"
 #include "ravnest/base/clock.h"
 #include "ravnest/base/log.h"
+#include "ravnest/base/mutex.h"
 #include "ravnest/base/status.h"
+#include "ravnest/cluster/cluster_rounds.h"
 #include "ravnest/cluster/inbox.h"
 #include "ravnest/stage/call.h"
 #include "ravnest/stage/ending.h"
@@ -41,12 +41,13 @@ struct DriverOptions {
   std::size_t offered_most = 2;
   // Root: what the leaf found, in the order of the passes; called by the compute thread, as all functions here.
   std::function<void(wire::Report)> on_report = {};
-  // Root: every stage is ready, and said this of the call; the first is its own. A failure ends the run.
-  std::function<Status(const std::vector<std::string>& words)> on_open = {};
-  // All passes of the call are done: what is left to do for the root's `task`. Returns this stage's account.
-  std::function<Result<std::string>(const std::string& task)> on_over = {};
-  // Root: from all stages' accounts what everyone is to know of the call that is closed now.
-  std::function<Result<std::string>(const std::vector<std::string>& accounts)> on_accounts = {};
+  // Root: every stage is ready, for this, by stage. A failure ends the run.
+  std::function<Status(const std::vector<wire::Ready>& ready)> on_open = {};
+  // All passes of the call are done: does what is left to do, and returns this stage's account.
+  std::function<Result<wire::Account>(const wire::Task& task)> on_over = {};
+  // Root: from all stages' accounts what everyone is to know of the call that is closed now; whether it goes on, the
+  // driver knows.
+  std::function<wire::Closed(const std::vector<wire::Account>& accounts)> on_accounts = {};
   Logger log;
 };
 
@@ -64,11 +65,11 @@ class Driver {
   // All references outlive it. A driver may `run` several times, once for each call of the root's.
   Driver(DriverOptions options, transport::Endpoint& endpoint, worker::Worker& worker);
 
-  // One call (call.h), until the root closes it or the run has failed. Returns the root's closing words. `word` is what
-  // this node knows of the call. A failure's message begins with the node that failed; after one every further call
-  // returns the same.
+  // One call (call.h), until the root closes it or the run has failed. `ready` is what this node is ready for. A
+  // failure's message begins with the node that failed, and says it too where this stage could not be saved; after one
+  // every further call returns the same.
   // Root: `trains` where it is known that the call is one that trains; passes that do show it as well.
-  Result<std::string> run(std::string word = {}, bool trains = false);
+  Result<wire::Closed> run(wire::Ready ready = {}, bool trains = false);
 
   // Root: a pass to be computed. Waits while enough are waiting; kDeadline where that lasts. After a failure: the same
   // as `run` returns.
@@ -87,7 +88,7 @@ class Driver {
   // and the weights of all are averaged. Every stage then does what `task` says.
   // `goes_on`: what the user has called goes on in the next call, and other clusters are not told that this one is
   // through.
-  void finish(std::string task = {}, bool goes_on = false);
+  void finish(wire::Task task = {}, bool goes_on = false);
   // Ends the run everywhere. `reason` reads on after the node's name: "was interrupted". Whoever waits gets what the
   // run ends with, once all stages agree on it.
   void stop(std::string reason);
@@ -99,9 +100,8 @@ class Driver {
   std::vector<std::string> waiting_for() const;
 
  private:
-  Result<std::string> run_call(std::string word, bool trains);
+  Result<wire::Closed> run_call(wire::Ready ready, bool trains);
   void take_requests();
-  void look_at_rounds();
   void receive_all();
   void wait();
   void handle(transport::Event event);
@@ -110,10 +110,7 @@ class Driver {
   bool perform(const stage::Work& work);
   Result<std::vector<worker::Outgoing>> compute(const stage::Work& work);
   Result<std::vector<worker::Outgoing>> give(const stage::Work& work);
-  void tell_of_rounds(const wire::PassHead& head);
-  bool rounds_are_over();
   std::uint32_t own_index() const { return static_cast<std::uint32_t>(options_.stage.index); }
-  Status handle_control(int from, const wire::Control& control);
   void take_report(wire::Report report);
   Status send(int stage, wire::Message message);
   Status send_to_others(const wire::Message& message);
@@ -122,15 +119,18 @@ class Driver {
   Status advance_call();
   Status lead_call();
   Status follow_call();
-  Status account_for(const std::string& task);
+  Result<wire::Account> do_task();
+  Status account_for();
   void do_task_alone();
+  bool computed() const;
   void judge_leavers();
   void publish();
   std::vector<std::string> missing() const;
   Status end_alike();
   std::string sentence(const wire::Failed& failed) const;
-  Status wait_for(std::unique_lock<std::mutex>& lock, TimePoint deadline, const std::function<bool()>& reached,
-                  const std::function<std::string()>& what);
+  // `reached` and `what` are asked under the lock.
+  Status wait_for(TimePoint deadline, const std::function<bool()>& reached, const std::function<std::string()>& what)
+      RAVNEST_REQUIRES(mutex_);
 
   const DriverOptions options_;
   transport::Endpoint& endpoint_;
@@ -139,8 +139,9 @@ class Driver {
 
   // Of the compute thread.
   stage::Stage stage_;
-  stage::Ending ending_;
   stage::Call call_;
+  ClusterRounds rounds_;
+  stage::Ending ending_;
   Inbox inbox_;
   transport::Outbox outbox_;                                  // what it keeps is bounded by the passes in flight
   std::map<std::string, int> stage_of_;                       // by the node's name
@@ -148,33 +149,27 @@ class Driver {
   std::set<int> seen_;                                        // stages that were reached at some time
   std::map<int, TimePoint> left_;                             // stages that closed their endpoints, and when
   std::uint64_t reports_ = 0;
-  std::uint64_t calls_over_ = 0;
-  bool opened_ = false;              // root: this call, and its words were looked at
-  std::optional<std::string> task_;  // root: to be done after the passes; others: the root's
-  bool did_task_ = false;            // whatever came of it
-  std::uint64_t passes_before_ = 0;  // this call
-  bool trains_ = false;              // root: in this call
-  bool finished_ = false;            // root: as the other clusters know it
-  bool goes_on_ = false;             // root: when `task_` is done, in the next call
-  bool last_round_ = false;          // root: no round of this call comes after the one that ends its training
   std::optional<TimePoint> began_;
   DriverStatistics own_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::pair<stage::Offer, std::vector<wire::EdgeTensor>>> requests_;
-  std::size_t unbegun_ = 0;  // offers that the stage has not begun, requests included
-  bool drained_ = true;
-  bool average_ = false;
-  bool finish_rounds_ = false;    // asked for
-  bool rounds_finished_ = false;  // as asked for, in this call
-  std::uint64_t updates_contained_ = 0;
-  std::optional<std::string> finish_;
-  bool finish_goes_on_ = false;
-  std::optional<std::string> stop_;
-  std::vector<std::string> waiting_for_;
-  std::optional<Status> failure_;
-  DriverStatistics published_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<std::pair<stage::Offer, std::vector<wire::EdgeTensor>>> requests_ RAVNEST_GUARDED_BY(mutex_);
+  std::size_t unbegun_ RAVNEST_GUARDED_BY(mutex_) = 0;  // offers that the stage has not begun, requests included
+  bool drained_ RAVNEST_GUARDED_BY(mutex_) = true;
+  bool average_ RAVNEST_GUARDED_BY(mutex_) = false;
+  enum class LastRound : std::uint8_t {
+    kNotAsked,
+    kAsked,
+    kHolds
+  } last_round_ RAVNEST_GUARDED_BY(mutex_) = LastRound::kNotAsked;  // of this call
+  std::uint64_t updates_contained_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  // Asked for: the task, and whether what was called goes on.
+  std::optional<std::pair<wire::Task, bool>> finish_ RAVNEST_GUARDED_BY(mutex_);
+  std::optional<std::string> stop_ RAVNEST_GUARDED_BY(mutex_);
+  std::vector<std::string> waiting_for_ RAVNEST_GUARDED_BY(mutex_);
+  std::optional<Status> failure_ RAVNEST_GUARDED_BY(mutex_);
+  DriverStatistics published_ RAVNEST_GUARDED_BY(mutex_);
 };
 
 }  // namespace ravnest::cluster

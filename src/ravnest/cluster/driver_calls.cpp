@@ -6,6 +6,7 @@
 namespace ravnest::cluster {
 namespace {
 
+using stage::CallPhase;
 using transport::PeerState;
 using wire::Message;
 
@@ -23,70 +24,63 @@ Status Driver::advance_call() {
   }
 }
 
+// The root ends a call when it has all answers, but an answer is sent before the update that follows it, and tied
+// weights come later still: what the task is about, the stage's weights, is there when it is settled.
 Status Driver::follow_call() {
-  if (stage_.calls_over() == calls_over_) return {};
-  ++calls_over_;
-  return account_for(*task_);
+  if (call_.phase() != CallPhase::kOver || !stage_.settled()) return {};
+  return account_for();
 }
+
+// Root: all that was offered is computed everywhere and reported.
+bool Driver::computed() const { return stage_.idle() && reports_ >= stage_.passes_begun(); }
 
 Status Driver::lead_call() {
-  if (!opened_ && call_.open()) {
+  if (call_.all_ready()) {
     if (options_.on_open) {
-      if (Status agreed = options_.on_open(call_.words()); !agreed.ok()) return agreed;
+      if (Status agreed = options_.on_open(call_.ready()); !agreed.ok()) return agreed;
     }
-    opened_ = true;
+    call_.open();
     endpoint_.interrupt();  // there may be requests
   }
-  const bool computed = stage_.idle() && reports_ >= stage_.passes_begun();
-  if (last_round_ && computed && rounds_are_over()) {
-    const std::lock_guard lock(mutex_);
-    if (requests_.empty() && !std::exchange(rounds_finished_, true)) changed_.notify_all();
+  if (rounds_.ends_with_the_last() && computed() && rounds_.let_the_call_end()) {
+    const MutexLock lock(mutex_);
+    if (requests_.empty() && std::exchange(last_round_, LastRound::kHolds) != LastRound::kHolds) changed_.notify_all();
   }
-  if (task_ && !call_.accounted() && computed && rounds_are_over()) {
-    if (Status told = send_to_others(wire::Over{stage_.passes_begun(), *task_}); !told.ok()) return told;
-    if (Status done = account_for(*task_); !done.ok()) return done;
+  if (call_.phase() == CallPhase::kFinishing && computed() && rounds_.let_the_call_end()) {
+    // Others first: they do the same at the same time.
+    if (Status told = send_to_others(call_.end(stage_.passes_begun())); !told.ok()) return told;
+    if (Status done = account_for(); !done.ok()) return done;
   }
   if (!call_.all_accounted()) return {};
-  std::string closing;
-  if (options_.on_accounts) {
-    auto said = options_.on_accounts(call_.accounts());
-    if (!said.ok()) return said.status();
-    closing = std::move(*said);
-  }
-  call_.close(closing);
-  return send_to_others(wire::Control{std::string(stage::Call::kClosed), std::move(closing)});
+  return send_to_others(call_.close(options_.on_accounts ? options_.on_accounts(call_.accounts()) : wire::Closed()));
 }
 
-// Whether the other clusters let this call end. Until then they may want averaging passes of it.
-bool Driver::rounds_are_over() {
-  if (options_.averaging == nullptr || !trains_ || goes_on_) return true;
-  if (!std::exchange(finished_, true)) options_.averaging->finish(stage_.samples_since_round());
-  return options_.averaging->over() && stage_.rounds_taken() == stage_.rounds_held();
+Result<wire::Account> Driver::do_task() {
+  const wire::Task task = call_.take_task();
+  if (!options_.on_over) return wire::Account();
+  return options_.on_over(task);
 }
 
-Status Driver::account_for(const std::string& task) {
-  did_task_ = true;
-  std::string account;
-  if (options_.on_over) {
-    auto given = options_.on_over(task);
-    if (!given.ok()) return given.status();
-    account = std::move(*given);
-  }
-  call_.give_account(account);
-  if (stage_.is_root()) return {};
-  return send(0, wire::Control{std::string(stage::Call::kAccount), std::move(account)});
+Status Driver::account_for() {
+  auto done = do_task();
+  if (!done.ok()) return done.status();
+  const wire::Account& account = call_.give_account(std::move(*done));
+  return stage_.is_root() ? Status() : send(0, account);
 }
 
-// The run fails, but its passes are done, and this stage knows: what they came to is not lost with the others.
+// The run fails, but its passes are done, and this stage knows: what they came to is not lost with the others. Nobody
+// hears the account any more, but for this node's own user.
 void Driver::do_task_alone() {
-  if (!task_ || did_task_ || !options_.on_over) return;
-  if (stage_.is_root() && !(stage_.idle() && reports_ >= stage_.passes_begun() && rounds_are_over())) return;
+  if (!options_.on_over) return;
   try {
+    if (call_.phase() == CallPhase::kFinishing && computed() && rounds_.let_the_call_end())
+      (void)call_.end(stage_.passes_begun());
+    if (call_.phase() != CallPhase::kOver) return;
     for (auto work = stage_.next(); work; work = stage_.next()) {  // an update may be left
       if (!perform(*work)) return;
     }
     publish();
-    static_cast<void>(options_.on_over(*task_));
+    if (auto done = do_task(); done.ok()) (void)call_.give_account(std::move(*done));
   } catch (const std::exception& error) {
     options_.log.error("what was left to do when training was over has failed: ", error.what());
   }
@@ -95,12 +89,11 @@ void Driver::do_task_alone() {
 std::vector<std::string> Driver::missing() const {
   std::vector<std::string> names;
   if (stage_.is_root()) {
-    const bool by_round = options_.averaging != nullptr && ((trains_ && finished_) || stage_.waits_for_round());
-    if (opened_) return by_round ? options_.averaging->waiting_for() : names;
+    if (call_.phase() != CallPhase::kReady) return rounds_.waiting_for();
     for (const int stage : call_.missing()) names.push_back(options_.nodes[static_cast<std::size_t>(stage)]);
     return names;
   }
-  if (stage_.passes_begun() > passes_before_ || task_) return {};
+  if (call_.phase() != CallPhase::kReady || stage_.passes_begun() > call_.passes_before()) return {};
   for (int stage = 0; stage < options_.stage.count; ++stage) {
     if (stage != options_.stage.index && !seen_.contains(stage))
       names.push_back(options_.nodes[static_cast<std::size_t>(stage)]);
@@ -109,7 +102,8 @@ std::vector<std::string> Driver::missing() const {
   return names;
 }
 
-// Whoever leaves knows that the call is closed; so should everyone, soon.
+// Whoever leaves knows that the call is closed; so should everyone, soon. Its goodbye may overtake the root's word of
+// that, which comes from another stage: so leaving is a failure only when it is not explained in time.
 void Driver::judge_leavers() {
   for (const auto& [stage, when] : left_) {
     if (clock_.now() - when < kSettleTime) continue;
@@ -130,9 +124,10 @@ void Driver::fail_here(const Status& status) {
 }
 
 Status Driver::end_alike() {
+  // Nobody waits for the reason of a node that was never there: it has none, and would cost everyone the whole time.
   for (int stage = 0; stage < options_.stage.count; ++stage) {
     const auto peer = endpoint_.statistics(options_.nodes[static_cast<std::size_t>(stage)]);
-    if (peer.ok() && peer->state == PeerState::kWaiting) ending_.on_gone(stage);  // it was never there
+    if (peer.ok() && peer->state == PeerState::kWaiting) ending_.on_gone(stage);
   }
   const TimePoint settle_by = clock_.now() + kSettleTime;
   while (!ending_.settled() && clock_.now() < settle_by) {

@@ -8,13 +8,13 @@ namespace ravnest::cluster {
 Status Driver::offer(const stage::Offer& offer, std::vector<wire::EdgeTensor> model_inputs, TimePoint deadline) {
   const std::size_t most = std::max<std::size_t>(options_.offered_most, 1);
   {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     Status room = wait_for(
-        lock, deadline, [&] { return unbegun_ < most; },
-        [&] { return text("no room for another pass; ", unbegun_, " wait to begin"); });
+        deadline, [&]() RAVNEST_REQUIRES(mutex_) { return unbegun_ < most; },
+        [&]() RAVNEST_REQUIRES(mutex_) { return text("no room for another pass; ", unbegun_, " wait to begin"); });
     if (!room.ok()) return room;
     requests_.emplace_back(offer, std::move(model_inputs));
-    if (offer.kind == wire::PassKind::kTrain) finish_rounds_ = rounds_finished_ = false;
+    if (offer.kind == wire::PassKind::kTrain) last_round_ = LastRound::kNotAsked;
     ++unbegun_;
     drained_ = false;
   }
@@ -25,7 +25,7 @@ Status Driver::offer(const stage::Offer& offer, std::vector<wire::EdgeTensor> mo
 void Driver::average() {
   if (options_.averaging == nullptr) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     average_ = true;
     drained_ = false;
   }
@@ -33,52 +33,55 @@ void Driver::average() {
 }
 
 Status Driver::drain(TimePoint deadline) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return wait_for(
-      lock, deadline, [&] { return drained_; }, [] { return std::string("passes are still in flight"); });
+      deadline, [&]() RAVNEST_REQUIRES(mutex_) { return drained_; },
+      [] { return std::string("passes are still in flight"); });
 }
 
 Status Driver::finish_rounds(TimePoint deadline) {
   if (options_.averaging == nullptr) return drain(deadline);
   {
-    const std::lock_guard lock(mutex_);
-    if (!rounds_finished_) finish_rounds_ = true;
+    const MutexLock lock(mutex_);
+    if (last_round_ == LastRound::kNotAsked) last_round_ = LastRound::kAsked;
   }
   endpoint_.interrupt();
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return wait_for(
-      lock, deadline, [&] { return rounds_finished_; },
+      deadline, [&]() RAVNEST_REQUIRES(mutex_) { return last_round_ == LastRound::kHolds; },
       [] { return std::string("the last round with the other clusters is not over"); });
 }
 
 Status Driver::catch_up(std::uint64_t updates, TimePoint deadline) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return wait_for(
-      lock, deadline, [&] { return updates_contained_ >= updates; },
-      [&] { return text("the weights contain ", updates_contained_, " updates of ", updates); });
+      deadline, [&]() RAVNEST_REQUIRES(mutex_) { return updates_contained_ >= updates; },
+      [&]() RAVNEST_REQUIRES(mutex_) {
+        return text("the weights contain ", updates_contained_, " updates of ", updates);
+      });
 }
 
 // After `stop` nothing is reached any more, but what the run ends with: all stages have to agree on that first.
-Status Driver::wait_for(std::unique_lock<std::mutex>& lock, TimePoint deadline, const std::function<bool()>& reached,
+Status Driver::wait_for(TimePoint deadline, const std::function<bool()>& reached,
                         const std::function<std::string()>& what) {
-  const bool ended = changed_.wait_until(lock, deadline, [&] { return failure_ || (!stop_ && reached()); });
+  const bool ended = changed_.wait_until(mutex_, deadline,
+                                         [&]() RAVNEST_REQUIRES(mutex_) { return failure_ || (!stop_ && reached()); });
   if (failure_) return *failure_;
   if (ended) return {};
   return ravnest::deadline(stop_ ? std::string("the run is being ended") : what());
 }
 
-void Driver::finish(std::string task, bool goes_on) {
+void Driver::finish(wire::Task task, bool goes_on) {
   {
-    const std::lock_guard lock(mutex_);
-    finish_ = std::move(task);
-    finish_goes_on_ = goes_on;
+    const MutexLock lock(mutex_);
+    finish_.emplace(std::move(task), goes_on);
   }
   endpoint_.interrupt();
 }
 
 void Driver::stop(std::string reason) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!stop_) stop_ = std::move(reason);
   }
   changed_.notify_all();
@@ -86,12 +89,12 @@ void Driver::stop(std::string reason) {
 }
 
 DriverStatistics Driver::statistics() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return published_;
 }
 
 std::vector<std::string> Driver::waiting_for() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return waiting_for_;
 }
 

@@ -75,7 +75,6 @@ class OtherClusters {
     explicit Place(OtherClusters& all) : all_(all) {}
 
     void begin_with(average::StageValues) override {}
-    Status status() const override { return {}; }
     void give(std::uint64_t round, average::StageValues values) override {
       all_.change([&] {
         EXPECT_EQ(round, all_.held_ + 1);
@@ -89,7 +88,7 @@ class OtherClusters {
         }
       });
     }
-    std::uint64_t held() const override { return all_.ask(all_.held_); }
+    average::RoundState rounds() const override { return all_.rounds(); }
     average::RoundResult take() override {
       all_.change([&] {
         EXPECT_EQ(taken_ + 1, all_.held_);
@@ -115,28 +114,22 @@ class OtherClusters {
         ++all_.resumed_;
       });
     }
-    bool called() const override { return all_.ask(all_.called_); }
-    bool wants_pass() const override {
-      const std::lock_guard lock(all_.mutex_);
-      const bool last = all_.finished_ && !all_.over_ && !all_.others_train_ && all_.entered_.size() == all_.held_;
-      return last || all_.wants_pass_;
-    }
-    bool over() const override {
-      const std::lock_guard lock(all_.mutex_);
-      if (all_.over_ && std::exchange(all_.train_again_, false)) all_.wants_pass_ = true;
-      return all_.over_;
-    }
-    std::vector<std::string> waiting_for() const override { return {"node_9"}; }
 
    private:
     OtherClusters& all_;
     std::uint64_t taken_ = 0;
   };
 
-  template <class T>
-  T ask(const T& value) const {
+  average::RoundState rounds() {
     const std::lock_guard lock(mutex_);
-    return value;
+    if (over_ && std::exchange(train_again_, false)) wants_pass_ = true;
+    const bool last = finished_ && !over_ && !others_train_ && entered_.size() == held_;
+    return {.held = held_,
+            .called = called_,
+            .wants_pass = last || wants_pass_,
+            .finished = finished_,
+            .over = over_,
+            .waiting_for = {"node_9"}};
   }
   void change(const std::function<void()>& how) {
     {
@@ -318,6 +311,18 @@ TEST(DriverRounds, WhatIsValidatedAfterTheLastRoundIsWhatTheCallEndsWith) {
   averaging.cluster.run_again();
   averaging.expect_to_end_well();
   EXPECT_THAT(averaging.others.entered(), ElementsAre(Entered{1, 20}, Entered{2, 0}));
+}
+
+TEST(DriverRounds, TheLastRoundMayBeAskedForWhileBatchesWaitToBegin) {
+  AveragingCluster averaging(100, stage::AverageMode::kOverlap);
+  averaging.cluster.worker(0).hold();
+  for (std::uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(averaging.cluster.offer({.batch = i, .samples = 10}).ok());
+  EXPECT_EQ(averaging.cluster.driver(0).finish_rounds(TimePoint()).code(), Code::kDeadline);
+  averaging.cluster.worker(0).go_on();
+  averaging.others.wait_for_finish();
+  ASSERT_TRUE(averaging.cluster.driver(0).finish_rounds(soon()).ok());
+  EXPECT_THAT(averaging.others.entered(), ElementsAre(Entered{1, 20}));
+  averaging.expect_to_end_well();
 }
 
 TEST(DriverRounds, ACallMayTrainOnAfterItsLastRound) {

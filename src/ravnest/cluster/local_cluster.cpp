@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "ravnest/cluster/microbatches.h"
 #include "ravnest/stage/routes.h"
 #include "ravnest/worker/tensors.h"
 
@@ -40,6 +41,7 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::open(std::vector<graph::Engi
     return invalid(stages.size(), " stages take as many optimizers, not ", optimizers.size());
   }
   std::unique_ptr<LocalCluster> cluster(new LocalCluster);
+  cluster->microbatches_ = options.microbatches;
   const bool within = options.endpoints.empty();
   std::vector<std::string> names = names_of(stages.size());
   if (within) {
@@ -89,14 +91,14 @@ void LocalCluster::end() {
   }
 }
 
-Status LocalCluster::offer(const stage::Offer& offer, const std::vector<at::Tensor>& inputs, TimePoint deadline) {
+Status LocalCluster::offer(const stage::Offer& batch, const std::vector<at::Tensor>& inputs, TimePoint deadline) {
   if (closed_) return cancelled("the cluster is closed");
-  std::vector<wire::EdgeTensor> edges;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].defined())
-      edges.push_back({static_cast<std::uint32_t>(i), false, worker::to_wire(inputs[i], {}, false)});
+  for (const Microbatch& microbatch : cut_batch(batch, inputs, microbatches_)) {
+    std::vector<wire::EdgeTensor> edges = worker::model_inputs(microbatch.inputs, /*host=*/false);
+    if (Status offered = stages_.front()->driver->offer(microbatch.offer, std::move(edges), deadline); !offered.ok())
+      return offered;
   }
-  return stages_.front()->driver->offer(offer, std::move(edges), deadline);
+  return {};
 }
 
 Status LocalCluster::drain(TimePoint deadline) {

@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,6 +29,7 @@ namespace ravnest::cluster {
 struct LocalClusterOptions {
   stage::Schedule schedule = stage::Schedule::kAsync;
   int window = 0;
+  std::uint32_t microbatches = 1;  // that a batch is cut into
   // Of each stage; the criterion is the leaf's. What follows from the network and the schedule is filled in.
   worker::ModelWorkerOptions worker;
   std::function<void(wire::Report)> on_report;
@@ -46,8 +48,9 @@ class LocalCluster {
   LocalCluster& operator=(const LocalCluster&) = delete;
   ~LocalCluster() { end(); }
 
-  // `inputs` are the model's, flat; they must not be written to until the pass is done. Otherwise as Driver's.
-  Status offer(const stage::Offer& offer, const std::vector<at::Tensor>& inputs, TimePoint deadline);
+  // A batch, cut into passes (microbatches.h). `inputs` are the model's, flat; they must not be written to until the
+  // passes are done. Otherwise as Driver's; a deadline that passes leaves the rest of the batch out.
+  Status offer(const stage::Offer& batch, const std::vector<at::Tensor>& inputs, TimePoint deadline);
   // Until all that was offered is computed, and is in the weights of all stages.
   Status drain(TimePoint deadline);
   // Waits for all that was offered, and ends. What the stages' runs ended with, the first failure of them.
@@ -79,6 +82,7 @@ class LocalCluster {
 
   std::unique_ptr<transport::inproc::Network> network_;
   std::vector<std::unique_ptr<StageThread>> stages_;
+  std::uint32_t microbatches_ = 1;
   std::atomic<bool> closed_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "ravnest/base/check.h"
 #include "ravnest/collective/sum.h"
 
 namespace ravnest::collective {
@@ -55,7 +56,9 @@ Exchange<T>::Exchange(const ExchangeOptions& options, std::span<const T> contrib
       pool_(pool),
       into_(into),
       ring_(with_elements(options.ring, contribution)),
-      own_(ring_.start()) {}
+      own_(ring_.start()) {
+  RAVNEST_CHECK(into.size() == contribution.size(), into.size(), " elements take ", contribution.size());
+}
 
 template <class T>
 Result<std::vector<RingChunk>> Exchange<T>::start(std::size_t most) {
@@ -70,6 +73,8 @@ Result<std::vector<RingChunk>> Exchange<T>::start(std::size_t most) {
 
 template <class T>
 std::size_t Exchange<T>::under_way() const {
+  // A chunk that began here comes back only when it has gone around, so nothing says that it has arrived. But members
+  // work alike: when half of all that is to come has come, about half of what began here is through.
   if (ring_.expected() == 0) return 0;
   return begun_ - std::min<std::size_t>(begun_, ring_.received() * own_.size() / ring_.expected());
 }
@@ -83,6 +88,7 @@ Result<std::optional<RingChunk>> Exchange<T>::on_chunk(RingChunk chunk) {
     ++ignored_;
     return std::optional<RingChunk>();
   }
+  // The ring has counted the chunk now. One that does not fit ends the exchange anyway.
   if (Status fits = check(chunk, step->range); !fits.ok()) return fits;
   return carry_out(*step, &chunk.tensor);
 }
@@ -105,6 +111,7 @@ template <class T>
 Result<std::optional<RingChunk>> Exchange<T>::carry_out(const RingStep& step, Tensor* received) {
   Tensor tensor;
   if (received != nullptr && !step.add) {
+    // Complete: it goes on in the bytes that came, and so all members end with the same bits.
     tensor = *received;
     if (step.keep) {
       auto values = decoded(*received);
@@ -116,6 +123,7 @@ Result<std::optional<RingChunk>> Exchange<T>::carry_out(const RingStep& step, Te
     const std::span<T> sum = values_of<T>(buffer.bytes);
     if (Status added = add_up(step, received, sum); !added.ok()) return added;
     tensor = {kDType<T>, CodecKind::kNone, {static_cast<std::int64_t>(sum.size())}, slice_of(buffer)};
+    // The owner of a chunk keeps what the others will decode, not its own more exact sum (`encoded`).
     if (step.hop != 0 && options_.codec.kind != CodecKind::kNone && std::is_same_v<T, float>) {
       auto made = encoded(step, sum);
       if (!made.ok()) return made.status();
@@ -141,6 +149,7 @@ transport::Buffer Exchange<T>::place_for_sum(const RingStep& step, Tensor* recei
 template <class T>
 Status Exchange<T>::add_up(const RingStep& step, const Tensor* received, std::span<T> sum) const {
   const std::span<const T> own = contribution_.subspan(step.range.first, step.range.size());
+  RAVNEST_CHECK(sum.size() == own.size(), "a chunk of ", own.size(), " elements is added up in ", sum.size());
   const T scale = static_cast<T>(options_.scale);
   const bool counts = scale != 0;  // what does not must not: 0 times a NaN would
   if (received == nullptr) {
@@ -150,6 +159,7 @@ Status Exchange<T>::add_up(const RingStep& step, const Tensor* received, std::sp
       std::ranges::fill(sum, T(0));
     return {};
   }
+  // Which of these ways is taken depends on who else holds the memory: all of them have to give the same bits.
   if (received->codec == CodecKind::kNone) {
     const std::span<const T> came = values_of<T>(received->data);
     if (counts && came.data() == sum.data())
@@ -169,6 +179,7 @@ template <class T>
 Result<Tensor> Exchange<T>::encoded(const RingStep& step, std::span<T> sum) {
   if constexpr (std::is_same_v<T, float>) {
     const transport::Buffer buffer = pool_.take(codec::encoded_size(options_.codec, sum.size()));
+    // What this encoding loses is this member's to add to its next contribution, for just these elements.
     Status status = options_.residual != nullptr
                         ? options_.residual->encode(options_.codec, sum, buffer.bytes, step.range.first)
                         : codec::encode(options_.codec, sum, buffer.bytes);
@@ -191,6 +202,8 @@ Result<Slice> Exchange<T>::decoded(const Tensor& received) {
 
 template <class T>
 void Exchange<T>::keep(const RingStep& step, const Slice& values) {
+  RAVNEST_CHECK(values_of<T>(values).size() == step.range.size() && step.range.end <= into_.size(), "a chunk of ",
+                step.range.size(), " elements is kept as ", values.size(), " bytes");
   std::ranges::copy(values_of<T>(values), into_.begin() + static_cast<std::ptrdiff_t>(step.range.first));
 }
 

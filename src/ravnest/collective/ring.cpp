@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ravnest/base/check.h"
+
 namespace ravnest::collective {
 namespace {
 
@@ -35,6 +37,8 @@ Ring::Ring(const RingOptions& options)
       reducing_hops_(reduces(options.operation) ? options.members - 1 : 0),
       last_hop_((options.operation == Operation::kAllReduce ? 2 : 1) * (options.members - 1)),
       first_chunk_(1) {
+  RAVNEST_CHECK(options.self < options.members && options.root < options.members && options.chunk_elements > 0,
+                "member ", options.self, " of ", options.members);
   for (std::uint32_t segment = 0; segment < segments_; ++segment) {
     const std::size_t length = segment_range(options_.elements, segments_, segment).size();
     const std::size_t chunks = (length + options_.chunk_elements - 1) / options_.chunk_elements;
@@ -66,6 +70,7 @@ RingStep Ring::step(std::uint32_t segment, std::uint32_t chunk, std::uint32_t ho
 }
 
 std::vector<RingStep> Ring::start() {
+  RAVNEST_CHECK(!started_, "a ring starts twice");
   started_ = true;
   std::vector<RingStep> steps;
   for (std::uint32_t segment = 0; segment < segments_; ++segment) {
@@ -89,6 +94,7 @@ Result<RingStep> Ring::on_chunk(std::uint32_t segment, std::uint32_t chunk, std:
   if (before > times) return invalid("chunk ", chunk, " of segment ", segment, " is complete before it passed here");
   ++times;
   ++received_;
+  RAVNEST_CHECK(received_ <= expected_, "a ring has got ", received_, " chunks of ", expected_);
   return step(segment, chunk, hop);
 }
 

@@ -12,6 +12,8 @@ constexpr double kNetworkBytesPerSecond = 1.25e9;
 constexpr std::size_t kLeastUnderWay = 2;
 
 std::size_t chunks_to_fill(double round_trip_s, std::size_t chunk_bytes) {
+  // What is on its way over a long path must not empty the ring: the bytes that a fast network carries in one round
+  // trip come on top of what a cache holds.
   const double bytes = kCacheBytes + kNetworkBytesPerSecond * round_trip_s;
   return std::max(static_cast<std::size_t>(bytes) / std::max<std::size_t>(chunk_bytes, 1), kLeastUnderWay);
 }
@@ -28,12 +30,14 @@ void RingDriver<T>::add(const ExchangeOptions& options, std::span<T> values, std
 
 template <class T>
 const typename RingDriver<T>::Running* RingDriver<T>::first_to_begin() const {
+  // The count is of all operations, since they share the cache and the path; the bound is of one, since paths differ.
   std::size_t under_way = 0;
   for (const auto& each : running_) under_way += each->exchange.under_way();
   for (std::size_t i = 0; i < running_.size(); ++i) {
     const Running& each = *running_[(turn_ + i) % running_.size()];
     // What has no room yet need not be made yet.
     if (each.exchange.all_begun() || !outbox_.has_room(each.next, transport::Priority::kBulk)) continue;
+    // The second keeps members that are busy with different operations from waiting for each other (ring_driver.h).
     if (under_way < each.most_under_way || each.exchange.under_way() < kLeastUnderWay) return &each;
   }
   return nullptr;
@@ -49,6 +53,7 @@ Status RingDriver<T>::begin() {
   const Running* first = first_to_begin();
   if (first == nullptr) return {};
   const auto found = std::ranges::find(running_, first, &std::unique_ptr<Running>::get);
+  // Each in turn, one chunk at a time: a long vector must not keep short ones from going along with it.
   turn_ = static_cast<std::size_t>(found - running_.begin()) + 1;
   auto chunks = (*found)->exchange.start(1);
   if (!chunks.ok()) return chunks.status();
@@ -60,6 +65,7 @@ Status RingDriver<T>::begin() {
 
 template <class T>
 Status RingDriver<T>::on_chunk(const std::string& from, wire::RingChunk chunk) {
+  // A chunk from anyone else than the member before would be added to the wrong sum.
   const auto found = std::ranges::find_if(
       running_, [&](const auto& each) { return each->vector == chunk.vector && each->previous == from; });
   if (found == running_.end()) {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/doctor/caller.h"
 #include "ravnest/doctor/own_checks.h"
 #include "ravnest/doctor/peer_checks.h"
@@ -34,7 +34,7 @@ class Examination {
     examine_peers();
     if (options_.wait > Duration::zero()) (void)wait_for(-1, 0, Wait::of(kLinger, options_.stop));
     if (stopped()) return cancelled("asked to stop");
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return findings_;
   }
 
@@ -42,7 +42,7 @@ class Examination {
   bool stopped() const { return wait_for(-1, 0, Wait::of(Duration::zero(), options_.stop)).code() == Code::kCancelled; }
 
   void note(const std::vector<Finding>& findings) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Finding& finding : findings) {
       findings_.push_back(finding);
       if (on_finding_) on_finding_(finding);
@@ -63,7 +63,7 @@ class Examination {
     OwnPort port = take_port(
         here_, node, options_.software,
         [this, name](const std::string& asker) {
-          const std::lock_guard lock(heard_mutex_);
+          const MutexLock lock(heard_mutex_);
           heard_.insert({asker, name});
         },
         attempt());
@@ -72,7 +72,7 @@ class Examination {
     for (const int other : plan::peers_of(here_.plan, node)) {
       const transport::tcp::Peer to = peer(here_.plan, other);
       const auto was_heard = [this, pair = std::pair(to.name, name)] {
-        const std::lock_guard lock(heard_mutex_);
+        const MutexLock lock(heard_mutex_);
         return heard_.contains(pair);
       };
       checks_.push_back({*own, to, options_.patience, try_until_, was_heard, options_.stop});
@@ -99,10 +99,10 @@ class Examination {
   const std::function<void(const Finding&)>& on_finding_;
   const TimePoint try_until_;
   std::vector<PeerCheck> checks_;
-  std::mutex mutex_;
-  std::vector<Finding> findings_;
-  std::mutex heard_mutex_;
-  std::set<std::pair<std::string, std::string>> heard_;          // who has asked whom
+  Mutex mutex_;
+  std::vector<Finding> findings_ RAVNEST_GUARDED_BY(mutex_);
+  Mutex heard_mutex_;
+  std::set<std::pair<std::string, std::string>> heard_ RAVNEST_GUARDED_BY(heard_mutex_);  // who has asked whom
   std::vector<std::unique_ptr<transport::Endpoint>> listening_;  // goes first: its threads use what is above
 };
 

@@ -102,6 +102,8 @@ TEST_F(Pair, SilenceFromTheStartIsAFirewallOrNoMachine) {
   at.sin_family = AF_INET;
   at.sin_port = htons(port(1));
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int on = 1;  // for a port that is held (net/testing/free_port.h)
+  ASSERT_EQ(::setsockopt(full.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
   ASSERT_EQ(::bind(full.number(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
   ASSERT_EQ(::listen(full.number(), 0), 0);
   std::vector<Descriptor> waiting;
@@ -222,11 +224,11 @@ TEST_F(Pair, AHelloOfAnotherMajorVersionIsNamed) {
     FrameTalk talk(std::move(socket), theirs, tcp::Side::kAccepted, wait);
     if (!talk.shake_hands() || !talk.next()) return;
     wire::Hello hello = hello_of("node_1", "node_0");
-    hello.major = 2;
+    hello.major = wire::kMajorVersion + 1;
     (void)talk.say(FrameKind::kHello, hello);
     (void)talk.next();
   });
-  expect(check(), Trouble::kVersion, Verdict::kProblem, "it speaks version 2.");
+  expect(check(), Trouble::kVersion, Verdict::kProblem, text("it speaks version ", wire::kMajorVersion + 1, "."));
 }
 
 TEST_F(Pair, ARefusalForTheVersionIsNamedWhateverItsWords) {
@@ -247,14 +249,14 @@ TEST_F(Pair, ANodeRefusesAHelloOfAnotherMajorVersionAsSuch) {
   FrameTalk talk(Socket::connect(local(port(1)), wait).value(), own, tcp::Side::kDialled, wait);
   ASSERT_TRUE(talk.shake_hands());
   wire::Hello hello = hello_of("node_0", "node_1");
-  hello.major = 2;
+  hello.major = wire::kMajorVersion + 1;
   ASSERT_TRUE(talk.say(FrameKind::kHello, hello));
   ASSERT_TRUE(talk.next());
   ASSERT_EQ(talk.kind(), FrameKind::kGoodbye);
   const auto goodbye = wire::decode_goodbye(talk.body());
   ASSERT_TRUE(goodbye.ok()) << goodbye.status();
   EXPECT_EQ(goodbye->farewell, wire::Farewell::kVersion);
-  EXPECT_THAT(goodbye->reason, HasSubstr("version 2."));
+  EXPECT_THAT(goodbye->reason, HasSubstr(text("version ", wire::kMajorVersion + 1, ".")));
 }
 
 TEST_F(Pair, ARefusalIsPassedOn) {
@@ -266,7 +268,7 @@ TEST_F(Pair, ARefusalIsPassedOn) {
 
 TEST_F(Pair, OneWayIsEnoughAndAWarning) {
   tcp::Options options = data_.options(1);
-  options.peers[0].address = local(tcp::free_port());  // of node_0, as node_1 sees it
+  options.peers[0].address = local(free_port());  // of node_0, as node_1 sees it
   const auto node_0 = data_.run(0);
   const auto node_1 = NodeData::run(std::move(options));
   expect(check(), Trouble::kNone, Verdict::kWarning, "but node_1 cannot reach node_0 (nothing listens at");
@@ -318,13 +320,11 @@ TEST_F(Pair, BeingAskedToStopEndsEverythingAtOnce) {
   stop.raise();
   PeerCheck check = this->check();
   check.peer.address = relay.address();
-  check.patience = kTestTime;
-  check.try_until = SystemClock().now() + kTestTime;
+  check.patience = std::chrono::hours(1);
+  check.try_until = SystemClock().now() + check.patience;
   check.stop = stop.number();
-  const TimePoint start = SystemClock().now();
-  EXPECT_EQ(tcp::reach(check.own, check.peer, Wait::of(kTestTime, stop.number())).trouble, Trouble::kStopped);
+  EXPECT_EQ(tcp::reach(check.own, check.peer, Wait::of(check.patience, stop.number())).trouble, Trouble::kStopped);
   (void)check_peer(check);
-  EXPECT_LT(SystemClock().now() - start, kTestTime / 2);
 }
 
 TEST_F(Pair, BeingAskedToStopInTheMiddleOfTheGreetingIsNoRefusal) {

@@ -11,10 +11,12 @@
 #include "ravnest/machine/link_protocol.h"
 #include "ravnest/machine/link_server.h"
 #include "ravnest/net/socket.h"
+#include "ravnest/net/testing/free_port.h"
 
 namespace ravnest {
 namespace {
 
+using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -141,13 +143,11 @@ TEST(Link, MoreConnectionsThanAllowedAreClosedAtOnce) {
 }
 
 TEST(Link, StopEndsTheServerAtOnceWithItsConnections) {
-  RunningServer server({.host = "127.0.0.1", .hello_limit = minutes(1)});
+  RunningServer server({.host = "127.0.0.1", .hello_limit = hours(1), .client_limit = hours(1)});
   Socket silent = connected(server);
   Socket measured = introduced(server);
-  const TimePoint start = SystemClock().now();
   server.stop();
   EXPECT_EQ(server.join().code(), Code::kCancelled);
-  EXPECT_LT(SystemClock().now() - start, seconds(10));
   EXPECT_TRUE(is_closed(silent));
   EXPECT_TRUE(is_closed(measured));
 }
@@ -159,10 +159,10 @@ TEST(Link, ServerEndsByItselfWhenItsTimeIsOver) {
 }
 
 TEST(Link, NobodyAtTheAddressIsUnavailable) {
-  const std::uint16_t free_port = Listener::open("127.0.0.1", 0)->port();
-  const Status status = measure_link({"127.0.0.1", free_port}, kQuick).status();
+  const std::uint16_t port = free_port();
+  const Status status = measure_link({"127.0.0.1", port}, kQuick).status();
   EXPECT_EQ(status.code(), Code::kUnavailable);
-  EXPECT_NE(status.message().find(text("127.0.0.1:", free_port)), std::string::npos) << status;
+  EXPECT_NE(status.message().find(text("127.0.0.1:", port)), std::string::npos) << status;
 }
 
 TEST(Link, SomeoneElseAtTheAddressIsCorruptAndASilentOneEndsAtTheTimeout) {

@@ -5,12 +5,12 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/net/background_tasks.h"
 
 namespace ravnest {
@@ -30,7 +30,7 @@ class Background {
         block_signals();
         work();
       });
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       threads_.emplace(name, std::move(thread));
     } catch (const std::system_error&) {
       work();
@@ -41,7 +41,7 @@ class Background {
   void finish(const std::string& name) {
     Threads started;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       while (auto thread = threads_.extract(name)) started.insert(std::move(thread));
     }
     join(started);
@@ -49,7 +49,7 @@ class Background {
   void finish() {
     Threads started;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       started.swap(threads_);
     }
     join(started);
@@ -62,8 +62,8 @@ class Background {
     for (auto& [name, thread] : threads) thread.join();
   }
 
-  std::mutex mutex_;
-  Threads threads_;
+  Mutex mutex_;
+  Threads threads_ RAVNEST_GUARDED_BY(mutex_);
 };
 
 }  // namespace ravnest

@@ -7,12 +7,12 @@
 
 #include <csignal>
 #include <memory>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/base/status.h"
 #include "ravnest/net/event_descriptor.h"
 
@@ -32,7 +32,7 @@ class BackgroundTasks {
   BackgroundTasks(const BackgroundTasks&) = delete;
   BackgroundTasks& operator=(const BackgroundTasks&) = delete;
   ~BackgroundTasks() {
-    const std::lock_guard lock(shared_->mutex);
+    const MutexLock lock(shared_->mutex);
     shared_->ended = true;
     shared_->results.clear();
     shared_->stop.raise();
@@ -57,7 +57,7 @@ class BackgroundTasks {
   int ready() const { return shared_->ready.number(); }
   std::vector<T> take() {
     shared_->ready.take();
-    const std::lock_guard lock(shared_->mutex);
+    const MutexLock lock(shared_->mutex);
     return std::exchange(shared_->results, {});
   }
 
@@ -65,12 +65,12 @@ class BackgroundTasks {
   struct Shared {
     EventDescriptor stop;
     EventDescriptor ready;
-    std::mutex mutex;
-    bool ended = false;
-    std::vector<T> results;
+    Mutex mutex;
+    bool ended RAVNEST_GUARDED_BY(mutex) = false;
+    std::vector<T> results RAVNEST_GUARDED_BY(mutex);
 
     void put(T result) {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       if (ended) return;
       results.push_back(std::move(result));
       ready.raise();

@@ -5,7 +5,7 @@
 
 #include "ravnest/base/printable.h"
 #include "ravnest/base/text.h"
-#include "ravnest/base/units.h"
+#include "ravnest/base/words/units.h"
 
 namespace ravnest::report {
 namespace {
@@ -19,12 +19,12 @@ constexpr double kStale = 2;
 
 std::string percent(double share) { return text(std::lround(100 * share), " %"); }
 
-double computed_s(const NodeSummary& node) { return node.forward_s + node.backward_s + node.update_s; }
+double computed_s(const wire::NodeWork& work) { return work.forward_s + work.backward_s + work.update_s; }
 
 double window_of(const RunSummary& run) { return run.window > 0 ? run.window : static_cast<double>(run.nodes.size()); }
 
 double parts_of(const RunSummary& run) {
-  const NodeSummary& root = run.nodes.front();
+  const wire::NodeWork& root = run.nodes.front().work;
   return root.updates > 0 ? static_cast<double>(root.passes) / static_cast<double>(root.updates) : 1;
 }
 
@@ -43,9 +43,9 @@ struct Way {
 Way way_of(const RunSummary& run) {
   Way way;
   for (std::size_t i = 0; i < run.nodes.size(); ++i) {
-    const NodeSummary& node = run.nodes[i];
-    if (node.passes > 0) way.computing_s += computed_s(node) / static_cast<double>(node.passes);
-    if (i + 1 < run.nodes.size()) way.between_s += node.round_trip_s;
+    const wire::NodeWork& work = run.nodes[i].work;
+    if (work.passes > 0) way.computing_s += computed_s(work) / static_cast<double>(work.passes);
+    if (i + 1 < run.nodes.size()) way.between_s += work.round_trip_s;
   }
   return way;
 }
@@ -72,7 +72,7 @@ std::string network_words(const RunSummary& run, const Verdict& verdict) {
 
 std::string data_words(const RunSummary& run, const Verdict& verdict) {
   const auto rate = [](const NodeSummary& node) {
-    return node.running_s > 0 ? static_cast<double>(node.bytes_sent) / node.running_s : 0;
+    return node.work.running_s > 0 ? static_cast<double>(node.work.bytes_sent) / node.work.running_s : 0;
   };
   std::string words =
       text("Limited by the root's data loop, it seems: no stage was busy for more than ", percent(verdict.busy),
@@ -121,18 +121,18 @@ std::string limit_words(const RunSummary& run, const Verdict& verdict) {
 
 Verdict limit_of(const RunSummary& run) {
   Verdict found;
-  if (std::none_of(run.nodes.begin(), run.nodes.end(), [](const auto& node) { return busy_share(node) > 0; }))
+  if (std::none_of(run.nodes.begin(), run.nodes.end(), [](const auto& node) { return busy_share(node.work) > 0; }))
     return found;
   double all = 0;
   for (std::size_t i = 0; i < run.nodes.size(); ++i) {
-    const NodeSummary& node = run.nodes[i];
-    const double busy = busy_share(node);
+    const wire::NodeWork& work = run.nodes[i].work;
+    const double busy = busy_share(work);
     all += busy;
     if (busy > found.busy) {
       found.busy = busy;
       found.busiest = i;
     }
-    if (node.staleness_mean > run.nodes[found.stalest].staleness_mean) found.stalest = i;
+    if (work.staleness_mean > run.nodes[found.stalest].work.staleness_mean) found.stalest = i;
   }
   const std::size_t others = run.nodes.size() - 1;
   found.others_busy = others > 0 ? (all - found.busy) / static_cast<double>(others) : found.busy;
@@ -142,11 +142,11 @@ Verdict limit_of(const RunSummary& run) {
   const double length_s = way.computing_s + way.between_s;
   if (std::isfinite(length_s) && length_s > 0) found.between_machines = way.between_s / length_s;
   // Little's law: passes under way are their rate times the length of their way.
-  const NodeSummary& root = run.nodes.front();
+  const wire::NodeWork& root = run.nodes.front().work;
   const double rate = root.running_s > 0 ? static_cast<double>(root.passes) / root.running_s : 0;
   found.window_full = rate * length_s >= kNearPossible * window_of(run);
 
-  const NodeSummary& stalest = run.nodes[found.stalest];
+  const wire::NodeWork& stalest = run.nodes[found.stalest].work;
   found.stale = stalest.staleness_mean >= kStale && stalest.updates >= stalest.passes;
   found.limit = decide(run, found);
   return found;
@@ -157,7 +157,7 @@ std::string verdict_text(const RunSummary& run, const Verdict& verdict) {
   if (verdict.stale) {
     const NodeSummary& node = run.nodes[verdict.stalest];
     lines +=
-        text("The weights of ", printable(node.node), " were ", quantity(node.staleness_mean, ""),
+        text("The weights of ", printable(node.node), " were ", quantity(node.work.staleness_mean, ""),
              " updates old on average; deep transformers learn less by that. What helps: microbatches=, or a larger "
              "update_frequency.\n");
   }

@@ -6,6 +6,8 @@
 #include <initializer_list>
 #include <limits>
 
+#include "ravnest/base/text.h"
+
 namespace ravnest::report {
 namespace {
 
@@ -22,14 +24,14 @@ RunSummary run_of(std::initializer_list<double> busy, double round_trip_s = 0.00
                          .role = index == 0                 ? "root"
                                  : index + 1 == busy.size() ? "leaf"
                                                             : "stem",
-                         .running_s = 100,
-                         .forward_s = 30 * share,
-                         .backward_s = 60 * share,
-                         .update_s = 10 * share,
-                         .passes = 1000,
-                         .updates = 1000,
-                         .bytes_sent = 1'000'000 * (index + 1),
-                         .round_trip_s = round_trip_s});
+                         .work = {.running_s = 100,
+                                  .forward_s = 30 * share,
+                                  .backward_s = 60 * share,
+                                  .update_s = 10 * share,
+                                  .passes = 1000,
+                                  .updates = 1000,
+                                  .bytes_sent = 1'000'000 * (index + 1),
+                                  .round_trip_s = round_trip_s}});
   }
   return run;
 }
@@ -74,7 +76,7 @@ TEST(Limit, LongRoundTripsInAWideWindowAskForCompression) {
 
 TEST(Limit, LeafHasNoNextStageSoItsRoundTripDoesNotCount) {
   RunSummary run = run_of({0.2, 0.2});
-  run.nodes.back().round_trip_s = 100;
+  run.nodes.back().work.round_trip_s = 100;
   EXPECT_EQ(limit_of(run).limit, Limit::kData);
 }
 
@@ -103,12 +105,12 @@ TEST(Limit, IdleStagesWithShortRoundTripsWaitForTheData) {
 TEST(Limit, FlushOfASynchronousScheduleIsToldFromASlowLoader) {
   RunSummary run = run_of({0.6, 0.6, 0.6});
   run.schedule = "sync";
-  for (NodeSummary& node : run.nodes) node.updates = node.passes / 4;
+  for (NodeSummary& node : run.nodes) node.work.updates = node.work.passes / 4;
   EXPECT_EQ(limit_of(run).limit, Limit::kSchedule);
   EXPECT_NEAR(limit_of(run).possible_busy, 4.0 / 6, 1e-9);
   EXPECT_THAT(words(run), AllOf(HasSubstr("with 4 passes per update, 3 stages can be busy for 67 %"),
                                 HasSubstr("more microbatches")));
-  for (NodeSummary& node : run.nodes) node.running_s = 400;
+  for (NodeSummary& node : run.nodes) node.work.running_s = 400;
   EXPECT_EQ(limit_of(run).limit, Limit::kData);
 }
 
@@ -126,13 +128,13 @@ TEST(Limit, ThresholdsAreWhereTheyAreSaidToBe) {
 
 TEST(Limit, OldWeightsAreMentionedWhereEachBatchIsAnUpdate) {
   RunSummary run = run_of({0.95, 0.95, 0.95});
-  run.nodes[0].staleness_mean = 2;
+  run.nodes[0].work.staleness_mean = 2;
   EXPECT_TRUE(limit_of(run).stale);
   EXPECT_THAT(words(run), HasSubstr("The weights of node_0 were 2 updates old on average"));
-  run.nodes[0].updates = run.nodes[0].passes / 4;
+  run.nodes[0].work.updates = run.nodes[0].work.passes / 4;
   EXPECT_FALSE(limit_of(run).stale);
   run = run_of({0.95, 0.95, 0.95});
-  run.nodes[0].staleness_mean = 1.99;
+  run.nodes[0].work.staleness_mean = 1.99;
   EXPECT_FALSE(limit_of(run).stale);
 }
 
@@ -140,7 +142,7 @@ TEST(Limit, NothingMeasuredIsNoVerdict) {
   EXPECT_EQ(limit_of({}), Verdict());
   EXPECT_EQ(limit_of(run_of({0, 0})), Verdict());
   RunSummary run = run_of({0.5});
-  run.nodes[0].running_s = 0;
+  run.nodes[0].work.running_s = 0;
   EXPECT_EQ(limit_of(run), Verdict());
   EXPECT_THAT(words({}), HasSubstr("Nothing was measured"));
 }
@@ -149,8 +151,8 @@ TEST(Limit, NumbersWithoutSenseAreSurvived) {
   for (const double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(),
                            std::numeric_limits<double>::max()}) {
     RunSummary run = run_of({0.5, 0.5, 0.5});
-    run.nodes[0].round_trip_s = run.nodes[1].round_trip_s = run.nodes[1].forward_s = bad;
-    run.nodes[2].running_s = bad;
+    run.nodes[0].work.round_trip_s = run.nodes[1].work.round_trip_s = run.nodes[1].work.forward_s = bad;
+    run.nodes[2].work.running_s = bad;
     EXPECT_THAT(words(run), Not(HasSubstr("nan")));
   }
 }

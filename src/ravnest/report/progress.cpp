@@ -27,14 +27,14 @@ std::function<int()> terminal_columns(int descriptor) {
 }
 
 Progress::Progress(std::ostream& out, ProgressOptions options)
-    : out_(out), options_(std::move(options)), recent_(options_.recent) {}
+    : options_(std::move(options)), out_(out), recent_(options_.recent) {}
 
 Progress::~Progress() {
   if (!bar_.empty()) write("\n");
 }
 
 void Progress::begin(std::uint64_t epochs, std::uint64_t batches_per_epoch, TimePoint now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   epochs_ = epochs;
   batches_ = batches_per_epoch;
   learns_batches_ = batches_per_epoch == 0;
@@ -55,7 +55,7 @@ void Progress::begin(std::uint64_t epochs, std::uint64_t batches_per_epoch, Time
 }
 
 void Progress::on_loss(std::uint64_t epoch, std::uint64_t batch, std::uint64_t samples, double loss, TimePoint now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!running_) return;
   if (epoch != last_.epoch) {
     if (learns_batches_) batches_ = last_.batch;
@@ -75,7 +75,7 @@ void Progress::on_loss(std::uint64_t epoch, std::uint64_t batch, std::uint64_t s
 }
 
 void Progress::on_accuracy(double percent, TimePoint now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!running_) return;
   accuracy_ = percent;
   now_ = now;
@@ -89,7 +89,7 @@ void Progress::on_accuracy(double percent, TimePoint now) {
 }
 
 void Progress::finish(TimePoint now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!running_) return;
   now_ = now;
   running_ = false;
@@ -103,13 +103,13 @@ void Progress::finish(TimePoint now) {
 }
 
 void Progress::above(std::string_view line) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (bar_.empty()) return write(printable(line) + "\n");
   write(text(kToLineStart, printable(line), kEraseRest, "\n", bar_, kEraseRest));
 }
 
 ProgressFacts Progress::facts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return facts_now();
 }
 
@@ -127,7 +127,7 @@ ProgressFacts Progress::facts_now() const {
 // By the pace since the first batch, validations included; what came before that batch happens once.
 std::optional<double> Progress::seconds_left() const {
   if (!first_ || batches_ == 0 || epochs_ == 0) return std::nullopt;
-  const auto place = [&](const Position& position) {
+  const auto place = [&](const Position& position) RAVNEST_REQUIRES(mutex_) {
     return (static_cast<double>(position.epoch) - 1) * static_cast<double>(batches_) +
            static_cast<double>(position.batch);
   };

@@ -14,13 +14,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
 
 #include "ravnest/base/clock.h"
+#include "ravnest/base/mutex.h"
 #include "ravnest/report/progress_line.h"
 #include "ravnest/report/recent.h"
 
@@ -68,30 +68,30 @@ class Progress {
   };
 
   bool on_terminal() const { return static_cast<bool>(options_.columns); }
-  ProgressFacts facts_now() const;
-  std::optional<double> seconds_left() const;
-  bool epoch_is_over() const { return batches_ > 0 && last_.batch == batches_; }
-  void show(TimePoint now);
-  void draw();
-  void print_line();
-  void write(std::string_view bytes);
+  ProgressFacts facts_now() const RAVNEST_REQUIRES(mutex_);
+  std::optional<double> seconds_left() const RAVNEST_REQUIRES(mutex_);
+  bool epoch_is_over() const RAVNEST_REQUIRES(mutex_) { return batches_ > 0 && last_.batch == batches_; }
+  void show(TimePoint now) RAVNEST_REQUIRES(mutex_);
+  void draw() RAVNEST_REQUIRES(mutex_);
+  void print_line() RAVNEST_REQUIRES(mutex_);
+  void write(std::string_view bytes) RAVNEST_REQUIRES(mutex_);
 
-  std::ostream& out_;
   const ProgressOptions options_;
 
-  mutable std::mutex mutex_;
-  std::uint64_t epochs_ = 0;
-  std::uint64_t batches_ = 0;  // of an epoch; 0: unknown
-  bool learns_batches_ = false;
-  bool running_ = false;
-  bool line_due_ = false;  // no plain line says yet how the present epoch ended
-  std::optional<Position> first_;
-  Position last_;
-  TimePoint now_;
-  std::optional<double> accuracy_;
-  Recent recent_;
-  std::optional<TimePoint> shown_;  // when last
-  std::string bar_;                 // on the terminal now
+  mutable Mutex mutex_;
+  std::ostream& out_ RAVNEST_GUARDED_BY(mutex_);
+  std::uint64_t epochs_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::uint64_t batches_ RAVNEST_GUARDED_BY(mutex_) = 0;  // of an epoch; 0: unknown
+  bool learns_batches_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool running_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool line_due_ RAVNEST_GUARDED_BY(mutex_) = false;  // no plain line says yet how the present epoch ended
+  std::optional<Position> first_ RAVNEST_GUARDED_BY(mutex_);
+  Position last_ RAVNEST_GUARDED_BY(mutex_);
+  TimePoint now_ RAVNEST_GUARDED_BY(mutex_);
+  std::optional<double> accuracy_ RAVNEST_GUARDED_BY(mutex_);
+  Recent recent_ RAVNEST_GUARDED_BY(mutex_);
+  std::optional<TimePoint> shown_ RAVNEST_GUARDED_BY(mutex_);  // when last
+  std::string bar_ RAVNEST_GUARDED_BY(mutex_);                 // on the terminal now
 };
 
 }  // namespace ravnest::report

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ravnest/base/text.h"
-#include "ravnest/base/units.h"
+#include "ravnest/base/words/units.h"
 
 namespace ravnest::report {
 namespace {

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "ravnest/base/printable.h"
-#include "ravnest/base/table.h"
 #include "ravnest/base/text.h"
-#include "ravnest/base/units.h"
+#include "ravnest/base/words/table.h"
+#include "ravnest/base/words/units.h"
 #include "ravnest/report/limit.h"
 
 namespace ravnest::report {
@@ -37,25 +37,30 @@ std::string settings(const RunSummary& run) {
   return line + "\n";
 }
 
-std::string share(double seconds, const NodeSummary& node) {
-  return node.running_s > 0 ? text(std::lround(100 * std::clamp(seconds / node.running_s, 0.0, 1.0)), " %") : "";
+std::string share(double seconds, const wire::NodeWork& work) {
+  return work.running_s > 0 ? text(std::lround(100 * std::clamp(seconds / work.running_s, 0.0, 1.0)), " %") : "";
 }
 
 std::string table(const RunSummary& run) {
   Table table({"node", "role", "busy", "forward", "backward", "update", "staleness", "most", "versions", "sent",
                "received", "round trip"});
-  for (const NodeSummary& node : run.nodes) {
-    table.add({printable(node.node), printable(node.role), share(busy_share(node) * node.running_s, node),
-               share(node.forward_s, node), share(node.backward_s, node), share(node.update_s, node),
-               two_decimals(node.staleness_mean), text(node.staleness_most), text(node.versions_most),
-               quantity(static_cast<double>(node.bytes_sent), "B"),
-               quantity(static_cast<double>(node.bytes_received), "B"),
-               node.round_trip_s > 0 ? duration(node.round_trip_s) : ""});
+  for (const auto& [node, role, work] : run.nodes) {
+    table.add({printable(node), printable(role), share(busy_share(work) * work.running_s, work),
+               share(work.forward_s, work), share(work.backward_s, work), share(work.update_s, work),
+               two_decimals(work.staleness_mean), text(work.staleness_most), text(work.versions_most),
+               quantity(static_cast<double>(work.bytes_sent), "B"),
+               quantity(static_cast<double>(work.bytes_received), "B"),
+               work.round_trip_s > 0 ? duration(work.round_trip_s) : ""});
   }
   return table.text();
 }
 
 }  // namespace
+
+double busy_share(const wire::NodeWork& work) {
+  const double share = (work.forward_s + work.backward_s + work.update_s) / work.running_s;
+  return work.running_s > 0 && std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0;
+}
 
 std::string summary_text(const RunSummary& run) {
   std::string lines = headline(run) + settings(run);

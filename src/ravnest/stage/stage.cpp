@@ -1,10 +1,10 @@
 #include "ravnest/stage/stage.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <utility>
+
+#include "ravnest/base/check.h"
 
 namespace ravnest::stage {
 namespace {
@@ -84,6 +84,8 @@ Status Stage::on_forward(int from, const PassHead& head) {
   }
   if (Status fits = check_round(head); !fits.ok()) return fits;
   const std::uint64_t counted = counted_by_window(head);
+  // The root begins a pass when it has the answers to all but `window - 1` before it, and this stage answered those
+  // itself: one that is further ahead was never begun. Without this a peer could fill the memory here.
   if (counted >= next_backward_ + static_cast<std::uint64_t>(window())) {
     return invalid("a forward of pass ", head.pass, " came from stage ", from, " while pass ", next_backward_,
                    " is still in flight, though the window is ", window());
@@ -150,24 +152,10 @@ Status Stage::on_tied_values(int from, std::uint64_t updates) {
   return {};
 }
 
-Status Stage::on_over(std::uint64_t passes) {
-  if (is_root() || passes > next_backward_ || passes < last_over_) {
-    return invalid("a call is said to be over after ", passes, " passes, but ", next_backward_,
-                   " were computed here, and the call before was over after ", last_over_);
-  }
-  last_over_ = passes;
-  ++overs_;
-  close_calls();
-  return {};
-}
-
 // -- what to do
 
 std::optional<Work> Stage::next() {
-  if (working_) {
-    std::fputs("ravnest: a stage was asked for work before the last was done\n", stderr);
-    std::abort();
-  }
+  RAVNEST_CHECK(!working_, "a stage was asked for work before the last was done");
   std::optional<Work> work = next_adoption();
   if (!work && may_update()) {
     work = Work{.kind = averaging_ ? WorkKind::kAverage : WorkKind::kUpdate,
@@ -210,7 +198,7 @@ bool Stage::may_backward(const Pass& pass) const {
   if (pass.backwards_from.size() != neighbours(pass.head->kind).consumers.size()) return false;
   if (averages(*pass.head)) return !averaging_;
   if (!trains(pass)) return true;
-  if (update_due_) return false;  // its gradients belong to the next update
+  if (update_due_) return false;  // its gradients belong to the next update, and would be lost in this one
   if (ties_pass_by_pass() && pass.ties_from.size() != options_.tied_users.size()) return false;
   return options_.schedule != Schedule::kGpipe || batches_forwarded_ > batches_backwarded_;
 }
@@ -290,6 +278,7 @@ void Stage::begin_offered() {
 }
 
 void Stage::done(const Work& work) {
+  RAVNEST_CHECK(working_, "a stage was told that work is done which it did not ask for");
   working_ = false;
   switch (work.kind) {
     case WorkKind::kForward: {
@@ -339,11 +328,14 @@ void Stage::done(const Work& work) {
       adopted_[work.from] = work.number;
       break;
   }
-  close_calls();
 }
 
+// Passes are finished in the order in which they began: so two numbers say which are in flight.
 void Stage::finish(std::uint64_t number) {
   const auto pass = passes_.find(number);
+  RAVNEST_CHECK(number == next_backward_ && pass != passes_.end(), "pass ", number, " is finished in place of ",
+                next_backward_);
+  RAVNEST_CHECK(next_backward_ < next_forward_, "pass ", number, " is finished before its forward");
   if (is_root()) {
     if (trains(pass->second)) {
       --training_in_flight_;
@@ -358,11 +350,6 @@ void Stage::finish(std::uint64_t number) {
   }
   passes_.erase(pass);
   ++next_backward_;
-}
-
-// A call is over here when its last update is made, and tied weights are the same everywhere.
-void Stage::close_calls() {
-  if (!update_due_ && updates_contained() >= updates_) calls_over_ += std::exchange(overs_, 0);
 }
 
 std::uint64_t Stage::updates_contained() const {

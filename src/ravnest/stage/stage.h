@@ -162,9 +162,6 @@ class Stage {
   void average() { averaging_asked_ = true; }
   // Root: other clusters hold a round which this one has to enter: by an averaging pass, unless a marked one is first.
   void join_round() { joining_ = joining_ || round_is_over(); }
-  // Not the root: the root's call is over, after so many passes of all calls. All of them are done here, since the root
-  // has their answers (`done` is said before an answer is sent); passes of the next call may have come before this.
-  Status on_over(std::uint64_t passes);
 
   // -- what to do
 
@@ -188,9 +185,11 @@ class Stage {
   std::uint64_t samples_since_round() const { return samples_; }
   // Root: what was offered waits for the last round to hold.
   bool waits_for_round() const;
-  // Not the root: as many calls of the root's as were over when all before them was done here.
-  std::uint64_t calls_over() const { return calls_over_; }
   std::uint64_t passes_begun() const { return next_forward_; }
+  std::uint64_t passes_done() const { return next_backward_; }
+  // The updates of all passes that are done are made, and weights that others keep contain them. A pass is answered
+  // before its update is made, so the root may end a call before this is so.
+  bool settled() const { return !update_due_ && updates_contained() >= updates_; }
   std::uint64_t updates() const { return updates_; }
   // Those that all weights used here contain, also the weights that others keep.
   std::uint64_t updates_contained() const;
@@ -232,7 +231,6 @@ class Stage {
   std::optional<Work> next_forward();
   void finish(std::uint64_t pass);
   void take_in(const Work& work);
-  void close_calls();
 
   StageOptions options_;
   Neighbours average_;                    // of averaging passes
@@ -251,9 +249,6 @@ class Stage {
   std::map<int, std::uint64_t> adopted_;                // by keeper: the updates that its values contain
   std::uint64_t batches_forwarded_ = 0;                 // whole ones that train
   std::uint64_t batches_backwarded_ = 0;
-  std::uint64_t overs_ = 0;  // calls that the root has ended, and an update or adoption here has not
-  std::uint64_t last_over_ = 0;
-  std::uint64_t calls_over_ = 0;
   bool working_ = false;
   StageCounts counts_;
 

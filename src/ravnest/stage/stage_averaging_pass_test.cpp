@@ -253,17 +253,17 @@ TEST(AveragingPass, CountsAsAnUpdateForTiedWeights) {
   }
 }
 
-TEST(AveragingPass, HoldsUpTheEndOfACallUntilTiedWeightsAreAdopted) {
+TEST(AveragingPass, IsNotSettledBeforeTiedWeightsAreAdopted) {
   Stage stage(user(Schedule::kAsync));
   ASSERT_TRUE(stage.on_forward(0, averaging(0, 1)).ok());
   do_all(stage);
   ASSERT_TRUE(stage.on_held(1).ok());
   do_all(stage);
-  ASSERT_TRUE(stage.on_over(1).ok());
-  EXPECT_EQ(stage.calls_over(), 0U);
+  EXPECT_EQ(stage.passes_done(), 1U);
+  EXPECT_FALSE(stage.settled());
   ASSERT_TRUE(stage.on_tied_values(1, 1).ok());
   do_all(stage);
-  EXPECT_EQ(stage.calls_over(), 1U);
+  EXPECT_TRUE(stage.settled());
 }
 
 // -- what does not fit

@@ -174,27 +174,5 @@ TEST(Misfit, TiedValuesOutOfOrder) {
       stage, [](Stage& s) { return s.on_tied_values(1, 1); }, "the last were after 1");
 }
 
-TEST(Misfit, OverAtTheRoot) {
-  Stage root(chain(0, 2));
-  expect_refused(
-      root, [](Stage& s) { return s.on_over(0); }, "said to be over");
-}
-
-TEST(Misfit, OverOfPassesThatWereNotComputedHere) {
-  Stage stage(chain(1, 2));
-  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_over(1); }, "after 1 passes, but 0 were computed here");
-}
-
-TEST(Misfit, OverOfFewerPassesThanTheCallBefore) {
-  Stage stage(chain(1, 2));
-  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-  do_all(stage);
-  ASSERT_TRUE(stage.on_over(1).ok());
-  expect_refused(
-      stage, [](Stage& s) { return s.on_over(0); }, "the call before was over after 1");
-}
-
 }  // namespace
 }  // namespace ravnest::stage::testing

@@ -225,17 +225,17 @@ TEST(MarkedUpdates, WaitAtAStageThatDoesNotKnowYetThatTheLastRoundHolds) {
   EXPECT_TRUE(leaf.idle());
 }
 
-TEST(MarkedUpdates, ThatWaitHoldUpTheEndOfACall) {
+TEST(MarkedUpdates, ThatWaitAreLeftToDo) {
   Stage leaf(chain(1, 2));
   ASSERT_TRUE(leaf.on_forward(0, marked(0, 1)).ok());
   do_all(leaf);
   ASSERT_TRUE(leaf.on_forward(0, marked(1, 2)).ok());
   do_all(leaf);
-  ASSERT_TRUE(leaf.on_over(2).ok());
-  EXPECT_EQ(leaf.calls_over(), 0U);
+  EXPECT_EQ(leaf.passes_done(), 2U);
+  EXPECT_FALSE(leaf.settled());
   ASSERT_TRUE(leaf.on_held(1).ok());
   do_all(leaf);
-  EXPECT_EQ(leaf.calls_over(), 1U);
+  EXPECT_TRUE(leaf.settled());
 }
 
 }  // namespace

@@ -226,54 +226,29 @@ TEST(OrderDeath, AskingForWorkBeforeTheLastIsDoneEndsTheProcess) {
   EXPECT_DEATH((void)root.next(), "before the last was done");
 }
 
-// -- the end of a call
+// -- what is left when all passes are done
 
-TEST(Over, EndsACall) {
+TEST(Settled, IsAStageThatHasMadeTheUpdate) {
   Stage stage(chain(1, 2));
-  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-  do_all(stage);
-  EXPECT_EQ(stage.calls_over(), 0U);
-  ASSERT_TRUE(stage.on_over(1).ok());
-  EXPECT_EQ(stage.calls_over(), 1U);
-}
-
-TEST(Over, OfACallWithoutPassesEndsItToo) {
-  Stage stage(chain(1, 2));
-  ASSERT_TRUE(stage.on_over(0).ok());
-  ASSERT_TRUE(stage.on_over(0).ok());
-  EXPECT_EQ(stage.calls_over(), 2U);
-}
-
-TEST(Over, WaitsForTheUpdate) {
-  Stage stage(chain(1, 2));
+  EXPECT_TRUE(stage.settled());
   ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
   stage.done(*stage.next());
   stage.done(*stage.next());
-  ASSERT_TRUE(stage.on_over(1).ok());
-  EXPECT_EQ(stage.calls_over(), 0U);
+  EXPECT_EQ(stage.passes_done(), 1U);
+  EXPECT_FALSE(stage.settled());
   EXPECT_THAT(do_all(stage), ElementsAre("U0"));
-  EXPECT_EQ(stage.calls_over(), 1U);
+  EXPECT_TRUE(stage.settled());
 }
 
-TEST(Over, WaitsUntilTiedWeightsAreAdopted) {
+TEST(Settled, IsAStageThatHasAdoptedTiedWeights) {
   Stage stage(user(Schedule::kAsync));
   ASSERT_TRUE(stage.on_forward(1, head(0)).ok());
   do_all(stage);
-  ASSERT_TRUE(stage.on_over(1).ok());
-  EXPECT_EQ(stage.calls_over(), 0U);
+  EXPECT_FALSE(stage.settled());
   ASSERT_TRUE(stage.on_tied_values(1, 1).ok());
-  EXPECT_EQ(stage.calls_over(), 0U);
+  EXPECT_FALSE(stage.settled());
   do_all(stage);
-  EXPECT_EQ(stage.calls_over(), 1U);
-}
-
-TEST(Over, MayComeAfterPassesOfTheNextCall) {
-  Stage stage(chain(1, 2));
-  ASSERT_TRUE(stage.on_forward(0, head(0)).ok());
-  ASSERT_TRUE(stage.on_forward(0, head(1)).ok());
-  do_all(stage);
-  EXPECT_TRUE(stage.on_over(1).ok());
-  EXPECT_EQ(stage.calls_over(), 1U);
+  EXPECT_TRUE(stage.settled());
 }
 
 // -- counts

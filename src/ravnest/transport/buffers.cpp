@@ -46,7 +46,7 @@ BufferPool::Store::~Store() {
 }
 
 std::byte* BufferPool::Store::take_kept(std::size_t size) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   taken_ = true;
   // The one that was given back last: it may still be in the processor's cache.
   const auto beyond = blocks_.upper_bound(size);
@@ -68,7 +68,7 @@ void BufferPool::Store::give_back(std::byte* block, std::size_t size) {
   if (size <= kSmall) return release(block, size);
   std::vector<std::pair<std::byte*, std::size_t>> surplus;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     blocks_.emplace(size, block);
     bytes_ += size;
     // Sizes in use come back; those that go first are the largest, which free the most.
@@ -85,7 +85,7 @@ void BufferPool::Store::give_back(std::byte* block, std::size_t size) {
 void BufferPool::Store::trim(TimePoint now) {
   std::multimap<std::size_t, std::byte*> unused;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(taken_, false)) idle_since_ = now;
     if (now - idle_since_ < kIdle) return;
     unused.swap(blocks_);

@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "ravnest/base/clock.h"
+#include "ravnest/base/mutex.h"
 
 namespace ravnest::transport {
 
@@ -56,11 +56,11 @@ class BufferPool {
 
    private:
     const std::uint64_t keep_bytes_;
-    std::mutex mutex_;
-    std::multimap<std::size_t, std::byte*> blocks_;
-    std::uint64_t bytes_ = 0;
-    bool taken_ = false;      // since the last trim
-    TimePoint idle_since_{};  // no block was taken from here on
+    Mutex mutex_;
+    std::multimap<std::size_t, std::byte*> blocks_ RAVNEST_GUARDED_BY(mutex_);
+    std::uint64_t bytes_ RAVNEST_GUARDED_BY(mutex_) = 0;
+    bool taken_ RAVNEST_GUARDED_BY(mutex_) = false;      // since the last trim
+    TimePoint idle_since_ RAVNEST_GUARDED_BY(mutex_){};  // no block was taken from here on
   };
 
   std::shared_ptr<Store> store_;

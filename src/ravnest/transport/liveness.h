@@ -4,12 +4,13 @@
 // minute, is what a peer is measured by: twice that and it is slow, four times and its connection is given up; as long
 // again without a new one and the peer is lost. Bounds keep this sensible: nobody is blamed for less than a few beats,
 // and a peer that died is lost after at most 2 * kMostPatience.
-// A pure function of the times that it is told; one owner.
+// A pure function of the times that it is told, which never go back; one owner.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 
+#include "ravnest/base/check.h"
 #include "ravnest/base/clock.h"
 
 namespace ravnest::transport {
@@ -38,6 +39,7 @@ class Liveness {
   // Returns how long it was stopped.
   Duration look(TimePoint now) {
     const Duration since = now - looked_;
+    RAVNEST_CHECK(since >= Duration::zero(), "time went back by ", -since.count(), " ns");
     const Duration own_pause = since > 2 * kBeat ? since : Duration::zero();
     heard_ = std::min(heard_ + own_pause, now);
     looked_ = now;

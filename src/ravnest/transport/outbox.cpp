@@ -10,12 +10,14 @@ Priority priority_of(const wire::Message& message) {
     Priority operator()(const wire::Forward&) const { return Priority::kNormal; }
     Priority operator()(const wire::Backward&) const { return Priority::kHigh; }
     Priority operator()(const wire::RingChunk&) const { return Priority::kBulk; }
-    Priority operator()(const wire::Control&) const { return Priority::kUrgent; }
+    Priority operator()(const wire::Ready&) const { return Priority::kUrgent; }
     Priority operator()(const wire::Report&) const { return Priority::kNormal; }
     Priority operator()(const wire::TiedTensors&) const { return Priority::kNormal; }
     Priority operator()(const wire::Failed&) const { return Priority::kUrgent; }
     Priority operator()(const wire::Over&) const { return Priority::kUrgent; }
     Priority operator()(const wire::Averaging&) const { return Priority::kUrgent; }
+    Priority operator()(const wire::Account&) const { return Priority::kUrgent; }
+    Priority operator()(const wire::Closed&) const { return Priority::kUrgent; }
   };
   return std::visit(ByKind(), message);
 }

@@ -78,7 +78,7 @@ TEST_F(OutboxTest, AMessageForNobodyIsAFailure) {
 }
 
 TEST(PriorityOfAMessage, OthersWaitForGradientsAndNobodyForAveraging) {
-  EXPECT_LT(priority_of(wire::Control()), priority_of(wire::Backward()));
+  EXPECT_LT(priority_of(wire::Ready()), priority_of(wire::Backward()));
   EXPECT_LT(priority_of(wire::Backward()), priority_of(wire::Forward()));
   EXPECT_LT(priority_of(wire::Forward()), priority_of(wire::RingChunk()));
   EXPECT_EQ(priority_of(wire::Averaging()), Priority::kUrgent);

@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "ravnest/base/check.h"
+
 namespace ravnest::transport {
 namespace {
 
@@ -57,8 +59,11 @@ Status Session::enqueue(std::size_t lane, wire::Message message, wire::EncodedMe
     return invalid("a message of ", encoded.size, " bytes is longer than the ", options_.max_message_bytes,
                    " that can be sent at once");
   }
+  RAVNEST_CHECK(has_room(lane), "lane ", lane, " has ", lanes_out_[lane].queued_bytes, " bytes queued");
   LaneOut& out = lanes_out_[lane];
   const std::uint64_t size = encoded.size;
+  // It stays in the queue until the peer has acknowledged it whole, sent or not: the next connection may have to send
+  // it again.
   out.queue.push_back({std::move(message), std::move(encoded), std::move(done), out.weight});
   out.queued_bytes += weight_of(size);
   out.weight += weight_of(size);
@@ -77,6 +82,7 @@ void Session::describe(wire::Hello& hello) const {
   for (std::size_t lane = 0; lane < wire::kLanes; ++lane) hello.received[lane] = lanes_in_[lane].progress;
 }
 
+// A peer that was never met continues any session: there is nothing yet that it could have forgotten.
 bool Session::continues(const wire::Hello& hello) const { return peer_id_ == 0 || peer_id_ == hello.session; }
 
 Status Session::link(const wire::Hello& hello, TimePoint now) {
@@ -85,6 +91,8 @@ Status Session::link(const wire::Hello& hello, TimePoint now) {
   const wire::Progress received = hello.peer_session == id_ ? hello.received : wire::Progress{};
   for (std::size_t lane = 0; lane < wire::kLanes; ++lane) {
     if (Status confirmed = confirm(lanes_out_[lane], received[lane]); !confirmed.ok()) return confirmed;
+    // Sending goes on at the very byte that the peer lacks. What the broken connection still had on its way is lost
+    // with it, so nothing can arrive twice.
     LaneOut& out = lanes_out_[lane];
     out.next = received[lane].message;
     out.offset = received[lane].offset;
@@ -107,12 +115,19 @@ void Session::unlink(TimePoint now) {
 
 // -- sending
 
+// The window is looked at where a message begins only. One that has begun must be able to end: the receiver can take
+// nothing of it before it is whole, and so would never open the window again.
 bool Session::can_send(const LaneOut& out) const {
+  RAVNEST_CHECK(out.first <= out.next, "message ", out.next, " is to be sent, and ", out.first, " is the first kept");
   if (out.next >= out.first + out.queue.size()) return false;
   if (out.offset > 0) return true;
-  return out.queue[out.next - out.first].weight_before - out.peer_consumed < options_.window_bytes;
+  const std::uint64_t before = out.queue[out.next - out.first].weight_before;
+  RAVNEST_CHECK(out.peer_consumed <= before, "the peer took ", out.peer_consumed, " of ", before);
+  return before - out.peer_consumed < options_.window_bytes;
 }
 
+// The first lane that can send, unless a lower one was passed by often enough: a stream of urgent messages slows the
+// bulk down, but never stops it.
 std::optional<std::size_t> Session::next_lane(TimePoint now) {
   std::optional<std::size_t> next;
   for (std::size_t lane = 0; lane < wire::kLanes; ++lane) {
@@ -134,8 +149,10 @@ ChunkFrame Session::next_chunk(std::size_t lane) {
   out.overtaken = 0;
   const Outgoing& outgoing = out.queue[out.next - out.first];
   const std::uint64_t total = outgoing.encoded.size;
+  RAVNEST_CHECK(out.offset < total, "message ", out.next, " of ", total, " bytes was sent up to ", out.offset);
   const std::uint64_t size = std::min<std::uint64_t>(options_.chunk_bytes, total - out.offset);
   ChunkFrame frame{lane, {out.next, total, out.offset}, cut_out(outgoing.encoded.parts, out.offset, size), nullptr};
+  // Within one process the message itself is handed over, without its bytes.
   if (size == total) frame.whole = &outgoing.message;
   out.offset += size;
   if (out.offset == total) {
@@ -147,6 +164,8 @@ ChunkFrame Session::next_chunk(std::size_t lane) {
 
 std::optional<Frame> Session::next_frame(TimePoint now) {
   if (!linked_) return std::nullopt;
+  // A sign of life goes before everything: behind long messages it would come late, and the peer would think this node
+  // slow.
   if (now >= beat_at_) {
     beat_at_ = now + kBeat;
     return wire::Heartbeat{nanoseconds(now), echo_ns_, echo_ns_ == 0 ? 0 : (now - echo_since_).count()};
@@ -167,6 +186,7 @@ std::optional<Frame> Session::next_frame(TimePoint now) {
 // Takes the peer's word on how far it has come, if that is possible at all.
 Status Session::confirm(LaneOut& out, const wire::LaneProgress& progress) {
   const std::uint64_t end = out.first + out.queue.size();
+  // Going back behind `first` is refused as well: what was acknowledged once is gone, and could not be sent again.
   const bool known = progress.message >= out.first && progress.message <= end;
   // Only what has arrived can be taken, and it is not given back.
   const std::uint64_t arrived = !known                   ? 0
@@ -180,6 +200,8 @@ Status Session::confirm(LaneOut& out, const wire::LaneProgress& progress) {
   for (; out.first < progress.message; ++out.first) {
     Outgoing& front = out.queue.front();
     const std::uint64_t size = front.encoded.size;
+    RAVNEST_CHECK(weight_of(size) <= out.queued_bytes, "message ", out.first, " has ", size, " bytes, of ",
+                  out.queued_bytes, " queued");
     out.queued_bytes -= weight_of(size);
     ++messages_sent_;
     message_bytes_sent_ += size;
@@ -212,6 +234,8 @@ Status Session::begin_message(LaneIn& in, const wire::Chunk& chunk) {
     return corrupt("a message of ", chunk.message_size, " bytes is longer than the ", options_.max_message_bytes,
                    " that are allowed");
   }
+  // The same rule as in the sender's can_send, from the same numbers: an honest peer knows a `consumed` that is at most
+  // ours, so it can only stop earlier.
   if (in.weight - in.progress.consumed >= options_.window_bytes) return corrupt("the peer sends more than it may");
   in.message_size = chunk.message_size;
   return {};
@@ -242,8 +266,12 @@ std::uint64_t Session::incomplete_bytes() const {
 
 Status Session::chunk_received(std::size_t lane, std::size_t size, TimePoint now) {
   LaneIn& in = lanes_in_[lane];
+  RAVNEST_CHECK(size <= in.message_size - in.progress.offset, "message ", in.progress.message, " of ", in.message_size,
+                " bytes came up to ", in.progress.offset, ", and now ", size);
   in.progress.offset += size;
   if (in.progress.offset < in.message_size) return {};
+  // A message that cannot be decoded does not advance the progress: it would come again, so the owner gives the peer
+  // up.
   const Buffer buffer = std::exchange(in.buffer, {}).finish();
   auto message = wire::decode({buffer.bytes, buffer.owner});
   if (!message.ok()) return message.status();
@@ -275,12 +303,16 @@ void Session::complete_message(std::size_t lane, wire::Message message, TimePoin
 
 void Session::consumed(std::size_t lane, std::uint64_t weight, TimePoint now) {
   LaneIn& in = lanes_in_[lane];
+  RAVNEST_CHECK(weight <= in.weight - in.progress.consumed, "lane ", lane, ": of ", in.weight, " arrived, ",
+                in.progress.consumed, " were taken, and now ", weight);
   in.progress.consumed += weight;
   report(in, weight, now);
 }
 
 void Session::report(LaneIn& in, std::uint64_t weight, TimePoint now) {
   in.unreported += weight;
+  // At a quarter of the window the sender hears of it long before it has to stop; below that a report can wait and ride
+  // with a chunk the other way.
   const bool urgent = in.unreported >= options_.window_bytes / 4;
   const TimePoint at = urgent ? now : now + kReportDelay;
   if (!in.report_at || at < *in.report_at) in.report_at = at;
@@ -307,6 +339,7 @@ Session::Verdict Session::look(TimePoint now) {
   unlinked_since_ = std::min(unlinked_since_ + own_pause, now);
   Verdict verdict;
   if (!linked_) {
+    // One that was never there is waited for, however long: nodes may start in any order.
     verdict.lost = ever_linked() && now - unlinked_since_ > liveness_.patience();
     if (verdict.lost) verdict.reason = text("could not be reached for ", seconds(now - unlinked_since_), " s");
     return verdict;

@@ -315,5 +315,19 @@ TEST_F(SmallSession, RoundTripsAreMeasuredAndMadeUpOnesIgnored) {
   EXPECT_LT(after.round_trip_s, 3600);
 }
 
+// -- what only this program can do wrong
+
+using SmallSessionDeathTest = SmallSession;
+
+TEST_F(SmallSessionDeathTest, WhoBreaksItsRulesEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Session a = make(1);
+  EXPECT_DEATH(a.consumed(kNormal, 1, now_), "defect of ravnest: lane 2: of 0 arrived, 0 were taken, and now 1");
+  EXPECT_DEATH((void)a.chunk_received(kNormal, 1, now_), "message 0 of 0 bytes came up to 0, and now 1");
+  EXPECT_DEATH(a.heard(now_ - seconds(1)), "time went back by 1000000000 ns");
+  while (a.has_room(kNormal)) ASSERT_TRUE(put(a, kNormal, filled(0, 1000)).ok());
+  EXPECT_DEATH((void)put(a, kNormal, filled(0, 1000)), "lane 2 has [0-9]+ bytes queued");
+}
+
 }  // namespace
 }  // namespace ravnest::transport

@@ -49,23 +49,25 @@ Status Switchboard::gone(const std::string& name, const Peer& peer) const {
 
 Status Switchboard::send(const std::string& peer_name, wire::Message message, Priority priority, Completion done,
                          TimePoint deadline) {
+  // Before the lock is taken, which all threads that send share.
   auto encoded = wire::encode(message);
   if (!encoded.ok()) return encoded.status().with_context(text("a message to ", peer_name));
   const auto lane = static_cast<std::size_t>(priority);
   const std::uint64_t size = encoded->size;
   bool linked = false;
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     Peer* peer = find(peer_name);
     if (peer == nullptr) return not_found(peer_name, " is not a peer of ", options_.name);
-    const auto ended = [&] {
+    // Asked anew after each wait: the peer may be lost meanwhile, and its session another one.
+    const auto ended = [&]() RAVNEST_REQUIRES(mutex_) {
       return shut_ || !sending_ || peer->state == PeerState::kLost || peer->state == PeerState::kLeft;
     };
     while (!ended() && !peer->session->has_room(lane)) {
       if (clock_.now() >= deadline) {
         return unavailable("the queue to ", peer_name, " is full; the peer is ", transport::name(peer->state));
       }
-      progressed_.wait_until(lock, deadline);
+      progressed_.wait_until(mutex_, deadline);
     }
     if (shut_) return *shut_;
     if (!sending_) return cancelled(options_.name, " is closing");
@@ -82,18 +84,20 @@ Result<Event> Switchboard::receive(TimePoint deadline, Channel channel) {
   Event event;
   bool report = false;
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     Inbox& own = inbox(channel);
     while (!shut_ && own.events.empty()) {
       if (std::exchange(own.interrupted, false)) return unavailable("interrupted");
       if (clock_.now() >= deadline) return ravnest::deadline("nothing came");
-      own.arrived.wait_until(lock, deadline);
+      arrived(channel).wait_until(mutex_, deadline);
     }
     if (shut_) return *shut_;
     Queued queued = std::move(own.events.front());
     own.events.pop_front();
     unread_bytes_ -= queued.weight;
     Peer& peer = *find(queued.peer);
+    // Only now does the message count as taken, so the peer's window follows the application, not the network. One that
+    // came by an earlier session is nothing to the present one.
     if (queued.weight > 0 && queued.serial == peer.serial) {
       const TimePoint before = peer.session->next_deadline();
       peer.session->consumed(queued.lane, queued.weight, clock_.now());
@@ -107,14 +111,14 @@ Result<Event> Switchboard::receive(TimePoint deadline, Channel channel) {
 
 void Switchboard::interrupt(Channel channel) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     inbox(channel).interrupted = true;
   }
-  inbox(channel).arrived.notify_one();
+  arrived(channel).notify_one();
 }
 
 Result<PeerStatistics> Switchboard::statistics(const std::string& peer_name) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Peer* peer = find(peer_name);
   if (peer == nullptr) return not_found(peer_name, " is not a peer of ", options_.name);
   PeerStatistics statistics = peer->past;
@@ -126,13 +130,13 @@ Result<PeerStatistics> Switchboard::statistics(const std::string& peer_name) con
 }
 
 void Switchboard::stop_sending() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sending_ = false;
   progressed_.notify_all();
 }
 
 Status Switchboard::wait_until_drained(TimePoint deadline) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
     if (shut_) return *shut_;
     std::string open;
@@ -143,13 +147,13 @@ Status Switchboard::wait_until_drained(TimePoint deadline) {
     if (clock_.now() >= deadline) {
       return ravnest::deadline("messages were still open when ", options_.name, " closed, to ", open);
     }
-    progressed_.wait_until(lock, deadline);
+    progressed_.wait_until(mutex_, deadline);
   }
 }
 
 void Switchboard::shut(const Status& status) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (shut_) return;
     shut_ = status;
     for (auto& [name, peer] : peers_) {
@@ -164,8 +168,9 @@ void Switchboard::shut(const Status& status) {
   }
   settle();
   // Without a deadline, like joining a thread: nobody may be called after this, and completions are short.
-  std::unique_lock lock(mutex_);
-  settled_.wait(lock, [&] { return !settling_ || *settling_ == std::this_thread::get_id(); });
+  MutexLock lock(mutex_);
+  settled_.wait(mutex_,
+                [&]() RAVNEST_REQUIRES(mutex_) { return !settling_ || *settling_ == std::this_thread::get_id(); });
 }
 
 }  // namespace ravnest::transport

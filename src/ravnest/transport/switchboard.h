@@ -7,13 +7,11 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +21,7 @@
 #include <vector>
 
 #include "ravnest/base/clock.h"
+#include "ravnest/base/mutex.h"
 #include "ravnest/base/status.h"
 #include "ravnest/transport/endpoint.h"
 #include "ravnest/transport/session.h"
@@ -119,42 +118,44 @@ class Switchboard {
   // What one channel's thread receives.
   struct Inbox {
     std::deque<Queued> events;
-    std::condition_variable arrived;
     bool notify = false;  // by the next `settle`
     bool interrupted = false;
   };
 
-  Inbox& inbox(Channel channel) { return inboxes_[static_cast<std::size_t>(channel)]; }
-  Peer* find(const std::string& peer);
-  const Peer* find(const std::string& peer) const;
+  Inbox& inbox(Channel channel) RAVNEST_REQUIRES(mutex_) { return inboxes_[static_cast<std::size_t>(channel)]; }
+  ConditionVariable& arrived(Channel channel) { return arrived_[static_cast<std::size_t>(channel)]; }
+  Peer* find(const std::string& peer) RAVNEST_REQUIRES(mutex_);
+  const Peer* find(const std::string& peer) const RAVNEST_REQUIRES(mutex_);
   std::unique_ptr<Session> new_session(std::uint64_t id);
   // Moves what the session has finished and received to where it is waited for.
-  void collect(const std::string& name, Peer& peer);
-  void change(const std::string& name, Peer& peer, PeerState state, std::string reason);
-  void announce(const std::string& name, const Peer& peer);
-  void announce(Inbox& inbox, const std::string& name, const Peer& peer);
+  void collect(const std::string& name, Peer& peer) RAVNEST_REQUIRES(mutex_);
+  void change(const std::string& name, Peer& peer, PeerState state, std::string reason) RAVNEST_REQUIRES(mutex_);
+  void announce(const std::string& name, const Peer& peer) RAVNEST_REQUIRES(mutex_);
+  void announce(Inbox& inbox, const std::string& name, const Peer& peer) RAVNEST_REQUIRES(mutex_);
   // Ends the session and begins another one, under the number `id`.
-  void begin_anew(const std::string& name, Peer& peer, std::uint64_t id, const Status& why);
+  void begin_anew(const std::string& name, Peer& peer, std::uint64_t id, const Status& why) RAVNEST_REQUIRES(mutex_);
   void end(const std::string& name, PeerState state, std::string_view reason);
-  Status gone(const std::string& name, const Peer& peer) const;
-  Status admits(const std::string& name, const Peer& peer, const wire::Hello& hello) const;
-  Status has_room_for(std::uint64_t bytes) const;
+  Status gone(const std::string& name, const Peer& peer) const RAVNEST_REQUIRES(mutex_);
+  Status admits(const std::string& name, const Peer& peer, const wire::Hello& hello) const RAVNEST_REQUIRES(mutex_);
+  Status has_room_for(std::uint64_t bytes) const RAVNEST_REQUIRES(mutex_);
 
   const SwitchboardOptions options_;
   const Clock& clock_;
   const Wake wake_;
   BufferPool pool_;
-  mutable std::mutex mutex_;
-  std::condition_variable progressed_;  // room in a queue, or something acknowledged
-  bool notify_progressed_ = false;      // by the next `settle`
-  std::map<std::string, Peer, std::less<>> peers_;
-  std::array<Inbox, kChannels> inboxes_;
-  std::uint64_t unread_bytes_ = 0;  // of events that are not taken, with what their messages count on top
-  std::vector<Finished> finished_;
-  std::optional<std::thread::id> settling_;
-  std::condition_variable settled_;
-  bool sending_ = true;
-  std::optional<Status> shut_;
+  mutable Mutex mutex_;
+  ConditionVariable progressed_;                               // room in a queue, or something acknowledged
+  bool notify_progressed_ RAVNEST_GUARDED_BY(mutex_) = false;  // by the next `settle`
+  std::map<std::string, Peer, std::less<>> peers_ RAVNEST_GUARDED_BY(mutex_);
+  std::array<Inbox, kChannels> inboxes_ RAVNEST_GUARDED_BY(mutex_);
+  std::array<ConditionVariable, kChannels> arrived_;  // something in that inbox
+  // Of events that are not taken, with what their messages count on top.
+  std::uint64_t unread_bytes_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::vector<Finished> finished_ RAVNEST_GUARDED_BY(mutex_);
+  std::optional<std::thread::id> settling_ RAVNEST_GUARDED_BY(mutex_);
+  ConditionVariable settled_;
+  bool sending_ RAVNEST_GUARDED_BY(mutex_) = true;
+  std::optional<Status> shut_ RAVNEST_GUARDED_BY(mutex_);
 };
 
 }  // namespace ravnest::transport

@@ -6,10 +6,13 @@
 
 namespace ravnest::transport {
 
-bool Switchboard::knows(const std::string& peer) const { return peers_.contains(peer); }
+bool Switchboard::knows(const std::string& peer) const {
+  const MutexLock lock(mutex_);
+  return peers_.contains(peer);
+}
 
 void Switchboard::describe(const std::string& peer, wire::Hello& hello) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   hello.from = options_.name;
   hello.to = peer;
   find(peer)->session->describe(hello);
@@ -64,12 +67,13 @@ void Switchboard::begin_anew(const std::string& name, Peer& peer, std::uint64_t 
   past.queued_bytes = past.unread_bytes = 0;
   peer.past = past;
   peer.session = new_session(id);
+  // What the application has not read yet still comes to it, but gives nothing back to the new session's window.
   ++peer.serial;
   notify_progressed_ = true;
 }
 
 Status Switchboard::admits(const std::string& peer, const wire::Hello& hello) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return admits(peer, *find(peer), hello);
 }
 
@@ -81,13 +85,14 @@ Status Switchboard::admits(const std::string& name, const Peer& peer, const wire
 }
 
 Status Switchboard::linked(const std::string& peer_name, const wire::Hello& hello, std::uint64_t own_session) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Peer& peer = *find(peer_name);
   if (Status admitted = admits(peer_name, peer, hello); !admitted.ok()) return admitted;
   // The peer would go on with the old one.
   if (peer.session->id() != own_session) return unavailable("it was given up while the connection was being made");
   if (!peer.session->continues(hello)) {
     const std::string reason = "it has started again and has lost what was sent before";
+    // The number stays: the hello that this connection was greeted with has told it to the peer already.
     const std::uint64_t id = peer.session->id();
     begin_anew(peer_name, peer, id, unavailable(peer_name, " was lost: ", reason));
     if (peer.state != PeerState::kLost) change(peer_name, peer, PeerState::kLost, reason);
@@ -102,7 +107,7 @@ Status Switchboard::linked(const std::string& peer_name, const wire::Hello& hell
 }
 
 void Switchboard::unlinked(const std::string& peer_name, std::string_view reason) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Peer& peer = *find(peer_name);
   if (!peer.session->linked()) return;
   peer.session->unlink(clock_.now());
@@ -110,7 +115,7 @@ void Switchboard::unlinked(const std::string& peer_name, std::string_view reason
 }
 
 void Switchboard::note(const std::string& peer_name, std::string reason, PeerTrouble trouble) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Peer& peer = *find(peer_name);
   if (peer.session->linked() || peer.reason == reason) return;
   if (peer.state != PeerState::kWaiting && peer.state != PeerState::kDown) return;
@@ -128,7 +133,7 @@ void Switchboard::give_up(const std::string& peer_name, std::string_view reason)
 }
 
 void Switchboard::end(const std::string& peer_name, PeerState state, std::string_view reason) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Peer& peer = *find(peer_name);
   begin_anew(peer_name, peer, options_.new_session_id(),
              unavailable(peer_name, state == PeerState::kLeft ? " has left: " : " was lost: ", reason));
@@ -136,28 +141,29 @@ void Switchboard::end(const std::string& peer_name, PeerState state, std::string
 }
 
 bool Switchboard::is_linked(const std::string& peer) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return find(peer)->session->linked();
 }
 
+// Not dead, but long enough without a sign of life that a new connection of the same peer is to be believed.
 bool Switchboard::is_quiet(const std::string& peer) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return find(peer)->session->silence(clock_.now()) > 2 * kBeat;
 }
 
 std::optional<Frame> Switchboard::next_frame(const std::string& peer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return find(peer)->session->next_frame(clock_.now());
 }
 
 void Switchboard::heard(const std::string& peer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   find(peer)->session->heard(clock_.now());
 }
 
 Result<std::span<std::byte>> Switchboard::receive_into(const std::string& peer, std::size_t lane,
                                                        const wire::Chunk& chunk, std::size_t size) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Status room = has_room_for(size); !room.ok()) return room;
   return find(peer)->session->receive_into(lane, chunk, size);
 }
@@ -173,7 +179,7 @@ Status Switchboard::has_room_for(std::uint64_t bytes) const {
 }
 
 Status Switchboard::chunk_received(const std::string& peer_name, std::size_t lane, std::size_t size) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Peer& peer = *find(peer_name);
   Status received = peer.session->chunk_received(lane, size, clock_.now());
   collect(peer_name, peer);
@@ -182,7 +188,7 @@ Status Switchboard::chunk_received(const std::string& peer_name, std::size_t lan
 
 Status Switchboard::message_received(const std::string& peer_name, std::size_t lane, const wire::Chunk& chunk,
                                      wire::Message message) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Peer& peer = *find(peer_name);
   if (Status room = has_room_for(chunk.message_size); !room.ok()) return room;
   Status received = peer.session->message_received(lane, chunk, std::move(message), clock_.now());
@@ -191,7 +197,7 @@ Status Switchboard::message_received(const std::string& peer_name, std::size_t l
 }
 
 Status Switchboard::acknowledged(const std::string& peer_name, std::size_t lane, const wire::Acknowledge& acknowledge) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Peer& peer = *find(peer_name);
   Status taken = peer.session->acknowledged(lane, acknowledge);
   collect(peer_name, peer);
@@ -200,12 +206,12 @@ Status Switchboard::acknowledged(const std::string& peer_name, std::size_t lane,
 }
 
 void Switchboard::beat(const std::string& peer, const wire::Heartbeat& heartbeat) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   find(peer)->session->beat(heartbeat, clock_.now());
 }
 
 void Switchboard::count_bytes(const std::string& peer, std::uint64_t sent, std::uint64_t received) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   PeerStatistics& past = find(peer)->past;
   past.bytes_sent += sent;
   past.bytes_received += received;
@@ -213,7 +219,7 @@ void Switchboard::count_bytes(const std::string& peer, std::uint64_t sent, std::
 
 std::vector<std::string> Switchboard::look() {
   pool_.trim(clock_.now());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::string> silent;
   for (auto& [name, peer] : peers_) {
     const Session::Verdict verdict = peer.session->look(clock_.now());
@@ -230,12 +236,12 @@ std::vector<std::string> Switchboard::look() {
 }
 
 TimePoint Switchboard::next_deadline(const std::string& peer) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return find(peer)->session->next_deadline();
 }
 
 void Switchboard::settle() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   std::array<bool, kChannels> arrived{};
   for (std::size_t i = 0; i < kChannels; ++i) arrived[i] = std::exchange(inboxes_[i].notify, false);
   const bool progressed = std::exchange(notify_progressed_, false);
@@ -244,7 +250,7 @@ void Switchboard::settle() {
   lock.unlock();
   // Without the lock, since those who are woken want it first.
   for (std::size_t i = 0; i < kChannels; ++i) {
-    if (arrived[i]) inboxes_[i].arrived.notify_all();
+    if (arrived[i]) arrived_[i].notify_all();
   }
   if (progressed) progressed_.notify_all();
   if (!settles) return;

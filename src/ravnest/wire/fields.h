@@ -2,8 +2,10 @@
 //
 // A struct is described once, as a function template `fields(f, value)` that calls `f(value.x)` for each field in
 // order. With a FieldWriter this encodes, with a FieldReader it decodes: the two cannot disagree. All numbers are
-// little-endian; a string or a list is a u32 count and its elements; an enumeration is one byte. Large bytes do not go
-// among the fields but into the payload that follows them, each slice at a multiple of kAlignment.
+// little-endian; a string or a list is a u32 count and its elements; an optional is a bool and, where that is 1, its
+// value; an enumeration is one byte; a variant is one byte, which of its alternatives it is, and that one's fields.
+// Large bytes do not go among the fields but into the payload that follows them, each slice at a multiple of
+// kAlignment.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +14,12 @@
 #include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "ravnest/base/bytes.h"
@@ -52,6 +57,16 @@ class FieldWriter {
   template <class T, std::size_t N>
   void operator()(std::array<T, N>& values) {
     for (T& value : values) (*this)(value);
+  }
+  template <class... Ts>
+  void operator()(std::variant<Ts...>& value) {
+    writer_.u8(static_cast<std::uint8_t>(value.index()));
+    std::visit([this](auto& alternative) { (*this)(alternative); }, value);
+  }
+  template <class T>
+  void operator()(std::optional<T>& value) {
+    (*this)(value.has_value());
+    if (value) (*this)(*value);
   }
   template <class T>
   requires std::is_class_v<T>
@@ -116,6 +131,23 @@ class FieldReader {
   void operator()(std::array<T, N>& values) {
     for (T& value : values) (*this)(value);
   }
+  template <class... Ts>
+  void operator()(std::variant<Ts...>& value) {
+    std::uint8_t kind = 0;
+    (*this)(kind);
+    if (kind >= sizeof...(Ts)) fail(corrupt("a message is of the unknown kind ", int{kind}));
+    if (!status_.ok()) return;
+    make_empty(value, kind, std::index_sequence_for<Ts...>());
+    std::visit([this](auto& alternative) { (*this)(alternative); }, value);
+  }
+  template <class T>
+  void operator()(std::optional<T>& value) {
+    bool there = false;
+    (*this)(there);
+    value.reset();
+    if (there) (*this)(value.emplace());
+    if (!status_.ok()) value.reset();
+  }
   template <class T>
   requires std::is_class_v<T>
   void operator()(T& value) {
@@ -141,6 +173,11 @@ class FieldReader {
   const Status& status() const { return status_; }
 
  private:
+  template <class Variant, std::size_t... Is>
+  static void make_empty(Variant& value, std::size_t kind, std::index_sequence<Is...>) {
+    ((kind == Is ? void(value.template emplace<Is>()) : void()), ...);
+  }
+
   // Every element takes at least a byte, so a short message can not ask for a long list.
   std::uint32_t count() {
     std::uint32_t value = 0;

@@ -16,10 +16,8 @@
 
 namespace ravnest::wire {
 
-inline constexpr std::uint16_t kMajorVersion = 1;
-inline constexpr std::uint16_t kMinorVersion = 1;
-// From here on a chunk over TLS has no checksum: TLS has its own, of the same bytes.
-inline constexpr std::uint16_t kNoChecksumsInTls = 1;
+inline constexpr std::uint16_t kMajorVersion = 2;
+inline constexpr std::uint16_t kMinorVersion = 0;
 
 // Messages of one lane arrive in the order in which they were sent; lanes overtake each other.
 inline constexpr std::size_t kLanes = 4;

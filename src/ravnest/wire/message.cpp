@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -146,25 +147,45 @@ void fields(auto& f, Participant& participant) {
   f(participant.weight);
 }
 
-void fields(auto& f, Averaging& averaging) {
-  f(averaging.kind);
-  f(averaging.round);
-  f(averaging.attempt);
-  f(averaging.leader);
-  f(averaging.entered);
-  f(averaging.finished);
-  f(averaging.newcomer);
-  f(averaging.complete);
-  f(averaging.weight);
-  f(averaging.missing);
-  f(averaging.participants);
-  f(averaging.last);
-  f(averaging.whole);
+void fields(auto& f, ClusterState& state) {
+  f(state.round);
+  f(state.attempt);
+  f(state.leader);
+  f(state.entered);
+  f(state.finished);
+  f(state.newcomer);
+  f(state.complete);
+  f(state.weight);
+  f(state.missing);
+  f(state.companions);
 }
 
-void fields(auto& f, Control& control) {
-  f(control.kind);
-  f(control.body);
+void fields(auto& f, Attempt& attempt) {
+  f(attempt.round);
+  f(attempt.attempt);
+  f(attempt.participants);
+  f(attempt.last);
+  f(attempt.whole);
+}
+
+void fields(auto& f, CommitAttempt& commit) {
+  f(commit.round);
+  f(commit.attempt);
+}
+
+void fields(auto& f, CallRound& call) { f(call.round); }
+
+void fields(auto& f, SendOut& out) {
+  f(out.round);
+  f(out.attempt);
+  f(out.alone);
+}
+
+void fields(auto& f, AttemptComplete& complete) { f(complete.attempt); }
+
+void fields(auto& f, ClusterMissing& missing) {
+  f(missing.attempt);
+  f(missing.cluster);
 }
 
 void fields(auto& f, Report& report) {
@@ -188,22 +209,65 @@ void fields(auto& f, Failed& failed) {
   f(failed.reason);
 }
 
+void fields(auto& f, Setting& setting) {
+  f(setting.name);
+  f(setting.value);
+}
+
+void fields(auto& f, Ready& ready) {
+  f(ready.call);
+  f(ready.settings);
+}
+
+void fields(auto& f, Task& task) {
+  f(task.save);
+  f(task.run);
+  f(task.epochs);
+}
+
 void fields(auto& f, Over& over) {
   f(over.passes);
   f(over.task);
 }
 
-namespace {
-
-// The alternative of that number, empty.
-template <std::size_t... Is>
-std::optional<Message> empty_message(std::size_t kind, std::index_sequence<Is...>) {
-  std::optional<Message> message;
-  ((kind == Is ? void(message.emplace(std::in_place_index<Is>)) : void()), ...);
-  return message;
+// A time or a mean. What is none is written as 0: an account must not fail for a 0/0. Who reads one that is none has it
+// from a node that lies.
+void measured(auto& f, double& value) {
+  const auto is_measured = [](double number) { return std::isfinite(number) && number >= 0; };
+  double number = is_measured(value) ? value : 0;
+  f(number);
+  if constexpr (std::remove_reference_t<decltype(f)>::kReads) {
+    if (!is_measured(number)) f.fail(corrupt("a node measured ", number, ", which must be at least 0"));
+    value = number;
+  }
 }
 
-}  // namespace
+void fields(auto& f, NodeWork& work) {
+  measured(f, work.running_s);
+  measured(f, work.forward_s);
+  measured(f, work.backward_s);
+  measured(f, work.update_s);
+  f(work.passes);
+  f(work.updates);
+  measured(f, work.staleness_mean);
+  f(work.staleness_most);
+  f(work.versions_most);
+  f(work.bytes_sent);
+  f(work.bytes_received);
+  f(work.tensor_bytes_sent);
+  measured(f, work.round_trip_s);
+}
+
+void fields(auto& f, Account& account) {
+  f(account.work);
+  f(account.unsaved);
+}
+
+void fields(auto& f, Closed& closed) {
+  f(closed.accuracy);
+  f(closed.goes_on);
+  f(closed.unsaved);
+}
 
 std::uint64_t element_count(const Tensor& tensor) {
   std::uint64_t count = 1;
@@ -214,10 +278,8 @@ std::uint64_t element_count(const Tensor& tensor) {
 Result<EncodedMessage> encode(const Message& message) {
   FieldWriter writer;
   writer.bytes().u32(0);
-  writer.bytes().u8(static_cast<std::uint8_t>(message.index()));
   // The description is shared with the reader, which changes the fields; a writer only looks at them.
-  std::visit([&](const auto& kind) { fields(writer, const_cast<std::remove_cvref_t<decltype(kind)>&>(kind)); },
-             message);
+  writer(const_cast<Message&>(message));
   if (!writer.status().ok()) return invalid(writer.status().message());
   const std::size_t fields_size = writer.bytes().size();
   if (fields_size > kMaxHeadBytes) return invalid("a message's fields take more than ", kMaxHeadBytes, " bytes");
@@ -241,27 +303,23 @@ Result<EncodedMessage> encode(const Message& message) {
 
 Result<Message> decode(const Slice& received) {
   std::uint32_t fields_size = 0;
-  std::uint8_t kind = 0;
   FieldReader start(received.bytes);
   start(fields_size);
-  start(kind);
   if (!start.status().ok()) return start.status().with_context("a message");
-  constexpr std::size_t kStart = sizeof fields_size + sizeof kind;
-  if (fields_size < kStart || fields_size > received.size() || fields_size > kMaxHeadBytes) {
+  if (fields_size < sizeof fields_size || fields_size > received.size() || fields_size > kMaxHeadBytes) {
     return corrupt("a message of ", received.size(), " bytes says that its fields take ", fields_size);
   }
-  auto message = empty_message(kind, std::make_index_sequence<std::variant_size_v<Message>>());
-  if (!message) return corrupt("a message is of the unknown kind ", int{kind});
   if (received.size() > fields_size && received.size() <= aligned(fields_size)) {
     return corrupt("a message has bytes that belong to none of its tensors");
   }
   const std::uint64_t payload_at = std::min<std::uint64_t>(aligned(fields_size), received.size());
-  FieldReader reader(received.bytes.subspan(kStart, fields_size - kStart),
+  FieldReader reader(received.bytes.first(fields_size).subspan(sizeof fields_size),
                      received.part(payload_at, received.size() - payload_at));
-  std::visit([&](auto& alternative) { fields(reader, alternative); }, *message);
+  Message message;
+  reader(message);
   if (!reader.status().ok()) return reader.status().with_context("a message");
   if (!reader.payload_is_taken()) return corrupt("a message has bytes that belong to none of its tensors");
-  return std::move(*message);
+  return message;
 }
 
 }  // namespace ravnest::wire

@@ -16,6 +16,7 @@
 #include "ravnest/base/slice.h"
 #include "ravnest/base/status.h"
 #include "ravnest/codec/codec.h"
+#include "ravnest/wire/call_messages.h"
 
 namespace ravnest::wire {
 
@@ -94,16 +95,21 @@ struct RingChunk {
   Tensor tensor;
 };
 
-enum class AveragingKind : std::uint8_t {
-  kState = 0,     // from every root to every other: how its cluster stands
-  kGo = 1,        // from the leader to the roots that take part, and from a root to its stages: an attempt begins
-  kCommit = 2,    // the same way: the attempt's result holds
-  kCall = 3,      // from the leader: enter the round now, somebody needs it
-  kOut = 4,       // from the leader: your weights are not those of the others; come in as a newcomer
-  kComplete = 5,  // from a stage to its root: it has the attempt's result
-  kMissing = 6,   // the same way: the stage of that cluster, which it needs for the attempt, is lost
+// From every root to every other: how its cluster stands.
+struct ClusterState {
+  std::uint64_t round = 0;    // the one to be held next
+  std::uint64_t attempt = 0;  // the last one that it was told of
+  std::uint32_t leader = 0;   // the cluster that it follows
+  bool entered = false;       // it takes part in the round
+  bool finished = false;      // it trains no more, and takes part in every round
+  bool newcomer = false;      // its weights are not those of the others
+  bool complete = false;      // it has the attempt's result
+  double weight = 0;
+  std::vector<std::uint32_t> missing = {};     // clusters that it needs for the attempt and can't reach
+  std::vector<std::uint32_t> companions = {};  // the attempt's participants that it has not lost since
+
+  bool operator==(const ClusterState&) const = default;
 };
-constexpr AveragingKind highest(AveragingKind) { return AveragingKind::kMissing; }
 
 // A cluster that takes part in an attempt, and what its parameters weigh in the mean.
 struct Participant {
@@ -113,33 +119,62 @@ struct Participant {
   bool operator==(const Participant&) const = default;
 };
 
-// How clusters agree on their rounds (average/agreement.h). What a kind does not need is left as it is here.
-struct Averaging {
-  AveragingKind kind = AveragingKind::kState;
-  std::uint64_t round = 0;    // kState: the one to be held next
-  std::uint64_t attempt = 0;  // kState: the last one that it was told of
+// From the leader to the roots that take part, and from a root to its stages: a round is tried with these clusters. It
+// holds when all of them have the result.
+struct Attempt {
+  std::uint64_t round = 0;
+  std::uint64_t attempt = 0;                   // grows at every cluster
+  std::vector<Participant> participants = {};  // by cluster
+  bool last = false;                           // all participants train no more
+  // The weights themselves are averaged, not what was made of them since the last round: some participant's come from
+  // elsewhere, or nobody has trained.
+  bool whole = false;
 
-  std::uint32_t leader = 0;                 // kState: the cluster that it follows
-  bool entered = false;                     // kState: it takes part in the round
-  bool finished = false;                    // kState: it trains no more, and takes part in every round
-  bool newcomer = false;                    // kState: its weights are not those of the others
-  bool complete = false;                    // kState: it has the attempt's result
-  double weight = 0;                        // kState
-  std::vector<std::uint32_t> missing = {};  // kState: clusters that it can't reach; kMissing: one
-
-  std::vector<Participant> participants =
-      {};              // kGo, by cluster; kState: those of the last attempt that it has not lost since
-  bool last = false;   // kGo: all are finished; kOut: there is no round left to come in at, go on alone
-  bool whole = false;  // kGo: of the weights themselves, since some participant is a newcomer's, or nobody has trained
-
-  bool operator==(const Averaging&) const = default;
+  bool operator==(const Attempt&) const = default;
 };
 
-// Everything small: what a run agrees on, reports and ends with. `body` is up to the kind.
-struct Control {
-  std::string kind;
-  std::string body;
+// The same way: the attempt's result holds.
+struct CommitAttempt {
+  std::uint64_t round = 0;
+  std::uint64_t attempt = 0;
+
+  bool operator==(const CommitAttempt&) const = default;
 };
+
+// From the leader: enter the round now, somebody needs it.
+struct CallRound {
+  std::uint64_t round = 0;
+
+  bool operator==(const CallRound&) const = default;
+};
+
+// From the leader: your weights are not those of the others, come in as a newcomer.
+struct SendOut {
+  std::uint64_t round = 0;    // of the leader
+  std::uint64_t attempt = 0;  // the last one that the receiver was told of
+  bool alone = false;         // there is no round left to come in at: go on alone
+
+  bool operator==(const SendOut&) const = default;
+};
+
+// From a stage to its root: it has the attempt's result.
+struct AttemptComplete {
+  std::uint64_t attempt = 0;
+
+  bool operator==(const AttemptComplete&) const = default;
+};
+
+// The same way: the stage of that cluster, which it needs for the attempt, is lost.
+struct ClusterMissing {
+  std::uint64_t attempt = 0;
+  std::uint32_t cluster = 0;
+
+  bool operator==(const ClusterMissing&) const = default;
+};
+
+// How clusters agree on their rounds (average/agreement.h). The order is the numbering on the wire, as in Message.
+using Averaging =
+    std::variant<ClusterState, Attempt, CommitAttempt, CallRound, SendOut, AttemptComplete, ClusterMissing>;
 
 // What the leaf found, to the root.
 struct Report {
@@ -165,14 +200,9 @@ struct Failed {
   std::string reason;       // a sentence, without the stage's name
 };
 
-// All passes of the root's call are done.
-struct Over {
-  std::uint64_t passes = 0;  // all there were so far, of all kinds
-  std::string task;          // what every stage has to do before the call is closed
-};
-
 // The order is the numbering on the wire: new kinds go to the end.
-using Message = std::variant<Forward, Backward, RingChunk, Control, Report, TiedTensors, Failed, Over, Averaging>;
+using Message =
+    std::variant<Forward, Backward, RingChunk, Ready, Report, TiedTensors, Failed, Over, Averaging, Account, Closed>;
 
 struct EncodedMessage {
   std::vector<Slice> parts;  // in order; the first is the head

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,9 +45,8 @@ Forward sample_forward() {
   return forward;
 }
 
-Averaging sample_averaging() {
-  return {.kind = AveragingKind::kGo,
-          .round = 16,
+ClusterState sample_state() {
+  return {.round = 16,
           .attempt = 17,
           .leader = 18,
           .entered = true,
@@ -53,21 +55,40 @@ Averaging sample_averaging() {
           .complete = false,
           .weight = 0.5,
           .missing = {19, 20},
-          .participants = {{21, 0.25}, {22, 0.75}},
-          .last = true,
-          .whole = false};
+          .companions = {21, 22}};
+}
+
+Ready sample_ready() { return {"train", {{"seed", "42"}, {"schedule", std::string("a\0b", 3)}}}; }
+
+Account sample_account() {
+  return {{.running_s = 62.5,
+           .forward_s = 18.75,
+           .backward_s = 37.5,
+           .update_s = 3.125,
+           .passes = 170,
+           .updates = 85,
+           .staleness_mean = 0.99,
+           .staleness_most = 1,
+           .versions_most = 2,
+           .bytes_sent = 12'300'000,
+           .bytes_received = 12'400'000,
+           .tensor_bytes_sent = 12'000'000,
+           .round_trip_s = 0.00021},
+          "the disk is full"};
 }
 
 std::vector<Message> one_of_each() {
   return {sample_forward(),
           Backward{9, 2, {{1, false, tensor_of(DType::kBFloat16, {70}, 140)}}},
           RingChunk{4, 5, 6, 7, 8, 9, tensor_of(DType::kFloat32, {16}, 64)},
-          Control{"stop", std::string("a\0b", 3)},
+          sample_ready(),
           Report{13, 0.5, 64, 60, {tensor_of(DType::kFloat32, {2}, 8)}},
           TiedTensors{true, 14, 1, {{"head.weight", tensor_of(DType::kFloat32, {2}, 8)}}},
           Failed{2, true, "was lost"},
-          Over{15, "save"},
-          sample_averaging()};
+          Over{15, {true, "a1b2", 7}},
+          Averaging(sample_state()),
+          sample_account(),
+          Closed{97.25, true, "node_1 (stage 1) failed: the disk is full"}};
 }
 
 Result<Message> round_trip(const Message& message) {
@@ -104,10 +125,9 @@ TEST(Message, EveryKindComesBackAsItWas) {
   EXPECT_EQ(std::tuple(c.round, c.attempt, c.vector, c.segment, c.chunk, c.hop), std::tuple(4u, 5u, 6u, 7u, 8u, 9u));
   EXPECT_TRUE(same(c.tensor, tensor_of(DType::kFloat32, {16}, 64)));
 
-  const auto control = round_trip(one_of_each()[3]);
-  ASSERT_TRUE(control.ok()) << control.status();
-  EXPECT_EQ(std::get<Control>(*control).kind, "stop");
-  EXPECT_EQ(std::get<Control>(*control).body, std::string("a\0b", 3));
+  const auto ready = round_trip(one_of_each()[3]);
+  ASSERT_TRUE(ready.ok()) << ready.status();
+  EXPECT_EQ(std::get<Ready>(*ready), sample_ready());
 
   const auto report = round_trip(one_of_each()[4]);
   ASSERT_TRUE(report.ok()) << report.status();
@@ -128,11 +148,54 @@ TEST(Message, EveryKindComesBackAsItWas) {
 
   const auto over = round_trip(one_of_each()[7]);
   ASSERT_TRUE(over.ok()) << over.status();
-  EXPECT_EQ(std::get<Over>(*over).passes, 15);
+  EXPECT_EQ(std::get<Over>(*over), (Over{15, {true, "a1b2", 7}}));
 
-  const auto averaging = round_trip(one_of_each()[8]);
-  ASSERT_TRUE(averaging.ok()) << averaging.status();
-  EXPECT_EQ(std::get<Averaging>(*averaging), sample_averaging());
+  const auto account = round_trip(one_of_each()[9]);
+  ASSERT_TRUE(account.ok()) << account.status();
+  EXPECT_EQ(std::get<Account>(*account), sample_account());
+}
+
+TEST(Message, WhatIsNotThereComesBackAsThat) {
+  for (const std::optional<double> accuracy : {std::optional<double>(), std::optional(97.25)}) {
+    for (const std::optional<std::string>& unsaved : {std::optional<std::string>(), std::optional(std::string())}) {
+      const Closed closed{accuracy, true, unsaved};
+      const auto back = round_trip(closed);
+      ASSERT_TRUE(back.ok()) << back.status();
+      EXPECT_EQ(std::get<Closed>(*back), closed);
+    }
+  }
+}
+
+TEST(Message, MeansOfNothingAreWrittenAsZeroAndReadAsALie) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const double none : {kNan, std::numeric_limits<double>::infinity(), -1e-9}) {
+    Account account = sample_account();
+    account.work.staleness_mean = none;
+    const auto back = round_trip(account);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(std::get<Account>(*back).work.staleness_mean, 0);
+
+    std::vector<std::byte> lie = joined(*encode(sample_account()));
+    std::memcpy(lie.data() + 5, &none, sizeof none);  // running_s, the first field
+    EXPECT_EQ(decode(received(lie)).status().code(), Code::kCorrupt) << none;
+  }
+}
+
+TEST(Message, WhatIsSaidOfAveragingComesBackAsItWas) {
+  const std::vector<Averaging> one_of_each = {
+      sample_state(),
+      Attempt{.round = 16, .attempt = 17, .participants = {{21, 0.25}, {22, 0.75}}, .last = true, .whole = false},
+      CommitAttempt{.round = 16, .attempt = 17},
+      CallRound{.round = 16},
+      SendOut{.round = 16, .attempt = 17, .alone = true},
+      AttemptComplete{.attempt = 17},
+      ClusterMissing{.attempt = 17, .cluster = 19}};
+  ASSERT_EQ(one_of_each.size(), std::variant_size_v<Averaging>);
+  for (const Averaging& averaging : one_of_each) {
+    const auto again = round_trip(averaging);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(std::get<Averaging>(*again), averaging) << averaging.index();
+  }
 }
 
 TEST(Message, ATensorOfAnyTypeComesBack) {
@@ -187,7 +250,7 @@ TEST(Message, DecodedTensorsAreAlignedPartsOfTheBuffer) {
     EXPECT_EQ(data.owner, owner.lock());
   }
   EXPECT_FALSE(owner.expired());
-  message = Result<Message>(Control{});
+  message = Result<Message>(Ready{});
   EXPECT_TRUE(owner.expired());
 }
 
@@ -211,7 +274,9 @@ TEST(Message, KindsKeepTheirNumbers) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     EXPECT_EQ(joined(*encode(messages[i])).at(4), static_cast<std::byte>(i));
   }
-  static_assert(std::variant_size_v<Message> == 9, "a new kind belongs into this test, and to the end of the list");
+  EXPECT_EQ(joined(*encode(Averaging(ClusterMissing()))).at(5), std::byte{6});
+  static_assert(std::variant_size_v<Averaging> == 7);
+  static_assert(std::variant_size_v<Message> == 11, "a new kind belongs into this test, and to the end of the list");
 }
 
 // -- what does not add up
@@ -239,20 +304,23 @@ TEST(Message, BytesBehindTheEndAreCorrupt) {
 }
 
 TEST(Message, FieldsOfALaterMinorVersionAreIgnored) {
-  std::vector<std::byte> bytes = joined(*encode(Control{"stop", "now"}));
+  std::vector<std::byte> bytes = joined(*encode(Failed{1, false, "now"}));
   for (int i = 0; i < 10; ++i) bytes.push_back(std::byte{77});
   bytes[0] = static_cast<std::byte>(bytes.size());
   const auto decoded = decode(received(bytes));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(std::get<Control>(*decoded).body, "now");
+  EXPECT_EQ(std::get<Failed>(*decoded).reason, "now");
 }
 
 TEST(Message, AnUnknownKindIsCorrupt) {
-  std::vector<std::byte> bytes = joined(*encode(Control{"stop", "now"}));
-  bytes[4] = std::byte{9};
-  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 9"));
+  std::vector<std::byte> bytes = joined(*encode(Failed{1, false, "now"}));
+  bytes[4] = std::byte{11};
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 11"));
   bytes[4] = std::byte{255};
   EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt);
+  bytes = joined(*encode(Averaging(CallRound())));
+  bytes[5] = std::byte{7};
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 7"));
 }
 
 TEST(Message, AListLongerThanTheMessageIsCorruptAndTakesNoMemory) {
@@ -264,7 +332,7 @@ TEST(Message, AListLongerThanTheMessageIsCorruptAndTakesNoMemory) {
 }
 
 TEST(Message, ALieAboutTheHeadsSizeIsCorrupt) {
-  const std::vector<std::byte> bytes = joined(*encode(Control{"stop", "now"}));
+  const std::vector<std::byte> bytes = joined(*encode(Failed{1, false, "now"}));
   for (const std::uint32_t size : {0u, 4u, 6u, static_cast<std::uint32_t>(bytes.size() + 1), 0xffffffffu}) {
     std::vector<std::byte> lying = bytes;
     std::memcpy(lying.data(), &size, sizeof size);
@@ -349,15 +417,15 @@ TEST(Message, TensorsWhoseBytesDoNotMatchTheirShapeAreNotSent) {
 }
 
 TEST(Message, FieldsBeyondTheLimitAreNotSent) {
-  EXPECT_TRUE(encode(Control{"", std::string(kMaxHeadBytes - 13, 'x')}).ok());
-  const auto refused = encode(Control{"", std::string(kMaxHeadBytes - 12, 'x')});
+  EXPECT_TRUE(encode(Failed{0, false, std::string(kMaxHeadBytes - 14, 'x')}).ok());
+  const auto refused = encode(Failed{0, false, std::string(kMaxHeadBytes - 13, 'x')});
   EXPECT_EQ(refused.status().code(), Code::kInvalid);
 }
 
 TEST(Message, ALongestHeadIsDecoded) {
-  const auto decoded = round_trip(Control{"", std::string(kMaxHeadBytes - 13, 'x')});
+  const auto decoded = round_trip(Failed{0, false, std::string(kMaxHeadBytes - 14, 'x')});
   ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(std::get<Control>(*decoded).body.size(), kMaxHeadBytes - 13);
+  EXPECT_EQ(std::get<Failed>(*decoded).reason.size(), kMaxHeadBytes - 14);
 }
 
 TEST(Message, TheElementsOfAnEmptyShapeAreOneAndOfAZeroNone) {

@@ -28,9 +28,9 @@ using wire::PassKind;
 std::vector<std::size_t> buffers_written(const graph::Engine& engine) {
   std::set<std::size_t> written;
   const ir::Graph& graph = engine.graph(Mode::kTrain);
-  for (const ir::Node& node : graph.nodes) {
-    if (graph::is_size_operator(node.target)) continue;
-    const auto effects = graph::effects_of(node);
+  for (const ir::Operator& op : graph.operators) {
+    if (graph::is_size_operator(op.target)) continue;
+    const auto effects = graph::effects_of(op);
     TORCH_CHECK(effects.ok(), effects.status().message());
     for (const ir::Input& input : graph.inputs) {
       if (input.kind != ir::InputKind::kBuffer ||
@@ -66,21 +66,6 @@ wire::Report report_of(const PassHead& head, const Verdict& verdict) {
           .samples = verdict.samples,
           .correct = verdict.correct,
           .outputs = {}};
-}
-
-// A loss that nothing is trained by. What to look for depends on whether the model's outputs have a gradient.
-Status no_gradient(const std::vector<IValue>& outputs) {
-  const bool reaches_outputs = std::ranges::any_of(
-      outputs, [](const IValue& output) { return output.isTensor() && output.toTensor().requires_grad(); });
-  if (reaches_outputs) {
-    return invalid(
-        "the criterion's loss has no gradient, though the model's outputs have one, so nothing would be trained: look "
-        "for .detach(), .item(), .data, .argmax(), torch.no_grad() and torch.tensor(...) in the criterion");
-  }
-  return invalid(
-      "neither the model's outputs nor the loss have a gradient, so nothing would be trained: all parameters are "
-      "frozen (requires_grad=False), or the model's forward ends with .detach(), under torch.no_grad() or in whole "
-      "numbers");
 }
 
 std::vector<Tensor> tensors_of(const std::vector<IValue>& values) {
@@ -183,6 +168,7 @@ Result<std::vector<Outgoing>> ModelWorker::run_forward(const PassHead& head, std
     if (!verdict.ok()) return verdict.status();
     pass.verdict = std::move(*verdict);
     if (trains) {
+      if (Status only = criterion_has_no_parameters(pass); !only.ok()) return only;
       const Tensor& loss = pass.verdict.loss;
       pass.outputs = {head.weight == 1 ? loss : loss * head.weight};
     } else {
@@ -234,20 +220,6 @@ std::vector<IValue> ModelWorker::run_training(const PassHead& head, const Pass& 
   graph::RunOptions options;
   options.random = graph::RandomKey{options_.seed, head.step};
   return engine_.run(Mode::kTrain, tensors, pass.inputs, options);
-}
-
-Result<Verdict> ModelWorker::judge(const PassHead& head, const std::vector<IValue>& outputs) const {
-  if (head.kind == PassKind::kPredict) return Verdict();
-  if (!options_.criterion) return invalid("the last stage has no criterion to compute its loss with");
-  const bool trains = head.kind == PassKind::kTrain;
-  const at::AutoGradMode with_gradients(trains);
-  Verdict verdict = options_.criterion(head, outputs);
-  if (trains && (!verdict.loss.defined() || verdict.loss.numel() != 1)) {
-    return invalid("the criterion must give a loss of one element, not ",
-                   verdict.loss.defined() ? text("of the sizes ", verdict.loss.sizes()) : "none");
-  }
-  if (trains && !verdict.loss.requires_grad()) return no_gradient(outputs);
-  return verdict;
 }
 
 Result<std::vector<Outgoing>> ModelWorker::send_on(const PassHead& head, const std::vector<IValue>& outputs,

@@ -91,6 +91,7 @@ class ModelWorker final : public Worker {
   };
 
   Status can_train() const;
+  Status criterion_has_no_parameters(const Pass& pass);
   Result<std::vector<Outgoing>> run_forward(const wire::PassHead& head, std::vector<wire::Forward> parts);
   Result<std::vector<Outgoing>> run_backward(const wire::PassHead& head, std::vector<wire::Backward> answers,
                                              std::vector<wire::TiedTensors> tied);
@@ -129,6 +130,7 @@ class ModelWorker final : public Worker {
   std::map<std::uint64_t, Pass> passes_;
   std::vector<at::Tensor> gradients_;  // by parameter, since the last update
   std::uint64_t epoch_ = 0;            // of the last backward
+  bool criterion_looked_at_ = false;
   std::atomic<std::size_t> versions_most_ = 1;
 };
 

@@ -77,6 +77,14 @@ wire::Tensor to_wire(const at::Tensor& given, const codec::Codec& codec, bool ho
   return result;
 }
 
+std::vector<wire::EdgeTensor> model_inputs(const std::vector<at::Tensor>& inputs, bool host) {
+  std::vector<wire::EdgeTensor> edges;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined()) edges.push_back({static_cast<std::uint32_t>(i), false, to_wire(inputs[i], {}, host)});
+  }
+  return edges;
+}
+
 Result<at::Tensor> from_wire(const wire::Tensor& tensor, c10::Device device) {
   const auto options = at::TensorOptions().dtype(graph::to_torch(tensor.dtype));
   if (tensor.codec != codec::CodecKind::kNone) {

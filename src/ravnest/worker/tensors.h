@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <vector>
 
 #include "ravnest/base/status.h"
 #include "ravnest/codec/codec.h"
@@ -19,6 +20,9 @@ namespace ravnest::worker {
 // other types travel as they are. Where `host` is true the bytes are in the host's memory, as a network needs them.
 wire::Tensor to_wire(const at::Tensor& tensor, const codec::Codec& codec, bool host,
                      std::shared_ptr<const void> keep = nullptr);
+
+// The model's inputs, flat, as the root's own edges, without those that are undefined; otherwise as to_wire.
+std::vector<wire::EdgeTensor> model_inputs(const std::vector<at::Tensor>& inputs, bool host);
 
 // A tensor that requires no gradient, to be read only. kCorrupt where the bytes are not what they claim to be.
 Result<at::Tensor> from_wire(const wire::Tensor& tensor, c10::Device device);

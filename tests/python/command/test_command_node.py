@@ -216,10 +216,11 @@ def test_data_that_is_missing_on_one_node_is_said_on_all(folder, processes):
         (("save = true", 'save = true\ndevice = "cuda:99"'), "there is no device cuda:99 on this machine"),
     ],
 )
-def test_a_bad_config_is_one_line(folder, change, part):
-    npy_run.write_files(folder)
-    (folder / "train.toml").write_text((folder / "train.toml").read_text().replace(*change))
-    result = command.run("node", "node_0", cwd=folder)
+def test_a_bad_config_is_one_line(alone, change, part):
+    npy_run.write_files(alone.folder)
+    config = alone.folder / "train.toml"
+    config.write_text(config.read_text().replace(*change))
+    result = command.run("node", "node_0", cwd=alone.folder)
     assert result.returncode == 1
     assert result.stderr.startswith("ravnest: ") and result.stderr.count("\n") == 1, result.stderr
     assert part in result.stderr

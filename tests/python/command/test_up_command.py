@@ -83,6 +83,14 @@ def test_the_status_is_that_of_the_one_that_failed(planned):
     assert result.returncode == 7
     assert lines_of(result, "node_1") == ["(ended with the status 7)"]
     assert lines_of(result, "node_0") == []
+    assert result.stderr.splitlines()[-1] == "ravnest: node_1 failed without a word"
+
+
+def test_nodes_that_all_fail_by_themselves_leave_one_last_line(planned):
+    result = run(planned, *script(planned, "raise TypeError('no such option')"))
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].endswith(" failed: TypeError: no such option")
+    assert len([line for line in result.stderr.splitlines() if line.startswith("ravnest: ")]) == 1
 
 
 def test_a_program_that_is_not_there(planned):

@@ -19,7 +19,7 @@ def captured(archive):
 
 
 def flat(graph, args, kwargs):
-    return graph._calls[True].flatten(args, kwargs)
+    return graph._signatures[True].flatten(args, kwargs)
 
 
 def at_batch(graph, batch):

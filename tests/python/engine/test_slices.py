@@ -86,11 +86,11 @@ def test_the_finest_legal_chain_gives_the_whole_models_gradients(name, archive):
     check_chain(case, path, legal_cuts(ravnest.load(path)))
 
 
-def test_cuts_are_named_by_position_node_or_module(archive):
+def test_cuts_are_named_by_position_operator_or_module(archive):
     graph = ravnest.load(archive(models.ARCHITECTURES[0]))
-    nodes = graph.nodes()
-    position = next(i for i, node in enumerate(nodes) if node["module"] == "dense_1")
-    for cut in (position, nodes[position]["name"], "dense_1"):
+    operators = graph.operators()
+    position = next(i for i, operator in enumerate(operators) if operator["module"] == "dense_1")
+    for cut in (position, operators[position]["name"], "dense_1"):
         first, second = graph.slice([cut])
         assert "dense_1.weight" not in named(first)[0] and "dense_1.weight" in named(second)[0]
 

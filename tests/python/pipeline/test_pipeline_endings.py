@@ -10,12 +10,11 @@ import torch
 from support.passes import assert_same
 from support.pipelines import DIGITS, PATIENCE_S, open_cluster, trained
 from support.ports import free_addresses
-from torch.nn import functional as F
+from support.soaked import soaked
 
 import ravnest
 
 CUTS = ["bn_1", "dense_1"]
-AT_ONCE_S = 10.0
 
 
 def raising(_outputs, _targets):
@@ -40,68 +39,68 @@ def failing_optimizer(stage):
     return step
 
 
-def offered_until_it_ends(cluster, targets=None):
-    inputs, fitting = DIGITS.batches([8])[0]
+def offered_until_it_ends(cluster):
+    inputs, targets = DIGITS.batches([8])[0]
     for _ in range(1000):
-        cluster.train(inputs, fitting if targets is None else targets, timeout_s=AT_ONCE_S)
+        cluster.train(inputs, targets, timeout_s=PATIENCE_S)
 
 
+# Where Python is at work; what the worker refuses by itself is tested in C++ (src/ravnest/worker).
 FAILURES = {
-    "criterion": ({"criterion": raising}, None, r"stage_2 \(stage 2\) failed: .*this loss makes no sense"),
+    "criterion": ({"criterion": raising}, r"stage_2 \(stage 2\) failed: .*this loss makes no sense"),
     "backward": (
         {"criterion": lambda y, _: RaisesInBackward.apply(y)},
-        None,
         r"stage_2 \(stage 2\) failed: .*this gradient makes no sense",
     ),
-    "no tensor": ({"criterion": lambda *_: 0.5}, None, r"stage_2 .*the criterion must give a tensor, not float"),
-    "no loss": ({"criterion": lambda y, _: y}, None, r"stage_2 .*a loss of one element, not of the sizes \[8, 10\]"),
-    "targets": (
-        {"criterion": F.cross_entropy},
-        torch.zeros(3, dtype=torch.long),
-        r"stage_2 .*Expected input batch_size \(8\) to match target batch_size \(3\)",
-    ),
-    "optimizer": ({"optimizer": failing_optimizer}, None, r"stage_1 \(stage 1\) failed: .*this step makes no sense"),
+    "no tensor": ({"criterion": lambda *_: 0.5}, r"stage_2 .*the criterion must give a tensor, not float"),
+    "optimizer": ({"optimizer": failing_optimizer}, r"stage_1 \(stage 1\) failed: .*this step makes no sense"),
 }
 
 
-@pytest.mark.parametrize("way", ["in one process", "over sockets"])
-@pytest.mark.parametrize("schedule", ["sync", "async"])
+WAYS = [
+    ("sync", "in one process"),
+    ("async", "over sockets"),
+    *soaked(("async", "in one process"), ("sync", "over sockets")),
+]
+
+
+@pytest.mark.parametrize("how", WAYS, ids=" ".join)
 @pytest.mark.parametrize("what", FAILURES)
-def test_a_failure_in_a_stage_ends_the_run_with_its_words(what, schedule, way, archive):
-    options, targets, words = FAILURES[what]
+def test_a_failure_in_a_stage_ends_the_run_with_its_words(what, how, archive):
+    schedule, way = how
+    options, words = FAILURES[what]
     if way == "over sockets":
         options = options | {"addresses": free_addresses(3)}
     cluster = open_cluster(archive(DIGITS.case), DIGITS, CUTS, schedule=schedule, **options)
-    start = time.monotonic()
-    for call in (lambda: offered_until_it_ends(cluster, targets), lambda: cluster.drain(AT_ONCE_S), cluster.close):
+    for call in (lambda: offered_until_it_ends(cluster), lambda: cluster.drain(PATIENCE_S), cluster.close):
         with pytest.raises(ravnest.Error, match=f"(?s){words}") as caught:
             call()
         assert "frame #" not in str(caught.value), "a stack of C++ is nothing for users"
-    assert time.monotonic() - start < AT_ONCE_S
 
 
-@pytest.mark.parametrize("stage", [0, 1, 2])
-@pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
-def test_a_stage_that_is_stopped_ends_the_run(stage, busy, archive):
+STOPPED = [(1, "busy"), (0, "idle"), *soaked((0, "busy"), (2, "busy"), (1, "idle"), (2, "idle"))]
+
+
+@pytest.mark.parametrize("which", STOPPED, ids=str)
+def test_a_stage_that_is_stopped_ends_the_run(which, archive):
+    stage, state = which
     cluster = open_cluster(archive(DIGITS.case), DIGITS, CUTS, schedule="async")
     inputs, targets = DIGITS.batches([8])[0]
     for _ in range(4):
         cluster.train(inputs, targets)
-    if not busy:
+    if state == "idle":
         cluster.drain(PATIENCE_S)
     cluster.stop(stage, "was asked to stop")
-    start = time.monotonic()
-    for call in (lambda: offered_until_it_ends(cluster), lambda: cluster.drain(AT_ONCE_S), cluster.close):
+    for call in (lambda: offered_until_it_ends(cluster), lambda: cluster.drain(PATIENCE_S), cluster.close):
         with pytest.raises(ravnest.Error, match=rf"stage_{stage} \(stage {stage}\) was asked to stop"):
             call()
-    assert time.monotonic() - start < AT_ONCE_S
 
 
 def test_inputs_that_do_not_fit_end_the_run(archive):
     cluster = open_cluster(archive(DIGITS.case), DIGITS, CUTS)
     cluster.train(torch.rand(8, 3, 8, 8), torch.zeros(8, dtype=torch.long))
     with pytest.raises(ravnest.Error, match=r'stage_0 \(stage 0\) failed: input "x" must be') as caught:
-        cluster.drain(AT_ONCE_S)
+        cluster.drain(PATIENCE_S)
     assert "frame #" not in str(caught.value)
 
 
@@ -121,7 +120,7 @@ class Slow:
 
 
 def test_leaving_by_an_exception_ends_what_runs(archive):
-    slow, start = Slow(), time.monotonic()
+    slow = Slow()
     with (
         pytest.raises(KeyError, match="mine"),
         open_cluster(archive(DIGITS.case), DIGITS, CUTS, criterion=slow) as cluster,
@@ -130,7 +129,6 @@ def test_leaving_by_an_exception_ends_what_runs(archive):
             cluster.train(*batch)
         assert slow.asked.wait(PATIENCE_S)
         raise KeyError("mine")
-    assert time.monotonic() - start < AT_ONCE_S
     with pytest.raises(ravnest.Error, match="was closed before its passes were done"):
         cluster.train(*DIGITS.batches([8])[0])
 
@@ -142,10 +140,10 @@ def test_a_cluster_that_is_dropped_ends(archive):
     for batch in DIGITS.batches([8] * 2):
         cluster.train(*batch)
     assert slow.asked.wait(PATIENCE_S)
-    ended, start = weakref.ref(cluster), time.monotonic()
+    ended = weakref.ref(cluster)
     del cluster
     gc.collect()
-    assert ended() is None and time.monotonic() - start < AT_ONCE_S
+    assert ended() is None
 
 
 def test_a_closed_cluster_shows_its_weights_and_takes_no_more(archive):
@@ -155,14 +153,14 @@ def test_a_closed_cluster_shows_its_weights_and_takes_no_more(archive):
             cluster.train(*batch)
     expected = trained(archive(DIGITS.case), DIGITS, CUTS, batches)
     assert_same(cluster.state_dict(), expected.state, "after closing")
-    assert [report["loss"] for report in cluster.drain(AT_ONCE_S)] == expected.losses
+    assert [report["loss"] for report in cluster.drain(PATIENCE_S)] == expected.losses
     with pytest.raises(ravnest.Error, match="closed"):
-        cluster.train(*batches[0], timeout_s=AT_ONCE_S)
+        cluster.train(*batches[0], timeout_s=PATIENCE_S)
     cluster.close()
 
 
 def test_a_stage_that_does_not_exist_is_an_index_error(archive):
     with open_cluster(archive(DIGITS.case), DIGITS, CUTS) as cluster:
-        for call in (cluster.parameters, cluster.stop):
+        for call in (lambda stage: cluster.parameters(stage=stage), cluster.stop):
             with pytest.raises(IndexError, match="there is no stage 3"):
                 call(3)

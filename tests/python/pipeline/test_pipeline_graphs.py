@@ -6,7 +6,7 @@ from support import models
 from support.cuts import legal_cuts, spread_cuts
 from support.eager import Eager
 from support.models.branching import Crossing, DenseSkips, Layers
-from support.passes import assert_equal, assert_same_outputs, named
+from support.passes import assert_equal, assert_same, assert_same_outputs, named
 from support.pipelines import (
     ADAM,
     BERT,
@@ -99,8 +99,8 @@ def test_gradients_from_many_stages_are_summed_as_in_one_process(archive):
 
 
 def test_a_stage_without_weights_passes_on_what_it_gets(archive):
-    nodes = [node["target"] for node in ravnest.load(archive(CROSSING.case)).nodes()]
-    first, last = nodes.index("torch.ops.aten.tanh.default"), nodes.index("torch.ops.aten.sigmoid.default")
+    targets = [operator["target"] for operator in ravnest.load(archive(CROSSING.case)).operators()]
+    first, last = targets.index("torch.ops.aten.tanh.default"), targets.index("torch.ops.aten.sigmoid.default")
     stage = ravnest.load(archive(CROSSING.case)).slice([first, last])[1]
     assert not named(stage)[0] and not named(stage)[1]
     ours = check(CROSSING, archive, [first, last], CROSSING.batches([6] * 5), MOMENTUM)
@@ -196,3 +196,18 @@ def test_reports_count_samples_and_right_answers(archive):
         first, second, validated, predicted = cluster.drain(PATIENCE_S)
     assert [first["samples"], second["samples"], validated["samples"]] == [4, 3, 7]
     assert validated["correct"] == int((predicted["outputs"][0].argmax(1) == targets).sum())
+
+
+def test_parameters_come_as_a_module_gives_them_and_by_stage(archive):
+    for task, cuts in ((DIGITS, ["bn_1", "dense_1"]), (GPT, spread_cuts(ravnest.load(archive(GPT.case)), 3))):
+        graph = ravnest.load(archive(task.case))
+        with open_cluster(archive(task.case), task, cuts) as cluster:
+            for kind in ("named_parameters", "named_buffers"):
+                ours, theirs = (dict(getattr(each, kind)("m", remove_duplicate=False)) for each in (cluster, graph))
+                assert_same(dict(sorted(ours.items())), dict(sorted(theirs.items())), kind)
+            stages = [dict(cluster.named_parameters(stage=stage)) for stage in range(3)]
+            assert [list(stage) for stage in stages] == [
+                [name for name, _ in stage.named_parameters()] for stage in graph.slice(cuts)
+            ]
+            assert all(one is other for one, other in zip(cluster.parameters(stage=1), stages[1].values(), strict=True))
+            assert set(cluster.state_dict()) == set(graph.state_dict())

@@ -99,7 +99,7 @@ def test_draining_waits_for_the_updates_of_all_stages(archive):
         cluster.drain(PATIENCE_S)
         assert sorted(finished) == [0, 1, 2]
         assert [each["updates"] for each in cluster.statistics()] == [1, 1, 1]
-        assert all(not parameter.any() for parameter in cluster.parameters(2).values())
+        assert all(not parameter.any() for parameter in cluster.parameters(stage=2))
 
 
 def test_the_first_stage_may_leave_while_others_still_update(archive):
@@ -119,5 +119,7 @@ def test_the_first_stage_may_leave_while_others_still_update(archive):
 
     with open_cluster(archive(task.case), task, ["b", "c"], make, schedule="async") as cluster:
         cluster.train(*task.batches([6])[0])
-    kept, used = (cluster.parameters(stage)[name] for stage, name in ((1, "b.weight"), (2, "c.weight")))
+    places = ((1, "b.weight"), (2, "c.weight"))
+    stages = {stage: dict(cluster.named_parameters(stage=stage, remove_duplicate=False)) for stage, _ in places}
+    kept, used = (stages[stage][name] for stage, name in places)
     assert torch.equal(kept, used)

@@ -71,9 +71,9 @@ def recorded_run(path, batches, microbatches) -> tuple[Recorder, list, list[floa
     recorder = Recorder(len(batches) * microbatches)
     options = {"schedule": "async", "criterion": recorder.criterion, "microbatches": microbatches}
     with open_cluster(path, THREE, CUTS, recorder.make, **options) as cluster:
-        names = [list(cluster.parameters(stage)) for stage in range(3)]
+        names = [[name for name, _ in cluster.named_parameters(stage=stage)] for stage in range(3)]
         for stage in range(3):
-            first = [parameter.detach().clone() for parameter in cluster.parameters(stage).values()]
+            first = [parameter.detach().clone() for parameter in cluster.parameters(stage=stage)]
             recorder.versions[stage].append(first)
         recorder.cluster = cluster
         for inputs, targets in batches:

@@ -59,7 +59,7 @@ def test_a_transposed_tensor_crosses_sockets_as_it_lies_in_memory(case, cut, arc
     """Kernels go by the strides: in another order of dimensions a product would be rounded in another way."""
     task = {"bert": BERT, "gpt_tied": GPT}[case]
     path = archive(task.case)
-    before, after = (ravnest.load(path).nodes()[position]["target"] for position in (cut - 1, cut))
+    before, after = (ravnest.load(path).operators()[position]["target"] for position in (cut - 1, cut))
     assert any(kind in before + after for kind in ("transpose", "permute", "unbind")), "the case has changed"
     batches = task.batches([8] * 2)
     whole = trained(path, task, [], batches, MOMENTUM)

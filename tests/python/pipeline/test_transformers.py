@@ -48,7 +48,7 @@ def saved(case, outcome):
     return {name: outcome.state[name] for name in case.model().state_dict()}
 
 
-@pytest.mark.parametrize("case", soaked_but({"phi", "clip", "whisper"}, EQUAL), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", soaked_but({"whisper"}, EQUAL), ids=lambda case: case.name)
 def test_trains_as_pytorch_does_to_the_bit(case, tmp_path):
     path, notes = captured(case, tmp_path)
     assert notes == []
@@ -61,7 +61,7 @@ def test_trains_as_pytorch_does_to_the_bit(case, tmp_path):
     assert_same(saved(case, ours), saved(case, theirs), f"{case.name} cut at {cuts}")
 
 
-@pytest.mark.parametrize("case", soaked_but({"llama", "mixtral"}, GROUPED), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", soaked_but({"llama"}, GROUPED), ids=lambda case: case.name)
 def test_trains_as_pytorch_does_within_rounding(case, tmp_path):
     """By SGD: Adam would make a whole step of a gradient that is zero but for rounding."""
     path, notes = captured(case, tmp_path)

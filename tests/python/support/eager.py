@@ -46,8 +46,8 @@ class KeyedRandom(TorchFunctionMode):
 
     def __init__(self, graph, seed: int):
         super().__init__()
-        nodes = enumerate(graph.nodes())
-        self.places = [place for place, node in nodes if any(random in node["target"] for random in RANDOM)]
+        operators = enumerate(graph.operators())
+        self.places = [place for place, operator in operators if any(random in operator["target"] for random in RANDOM)]
         self.seed, self.step = seed, 0
         self.left: list[int] = []
 

@@ -32,6 +32,13 @@ def reasons(cluster, script, options_of=lambda name: {}) -> str:
     return others.pop()
 
 
+def test_a_loss_of_torch_itself_as_criterion_is_told_what_its_targets_are(cluster):
+    _, errors = cluster.run_to_the_end(play_with(criterion=torch.nn.CrossEntropyLoss()))
+    (reason,) = {str(errors[name]) for name in cluster.names}
+    assert "the criterion raised TypeError" in reason
+    assert reason.endswith("the whole item of `labels` as its targets, here a list of 2: take the labels out of it")
+
+
 def test_the_criterions_exception_is_one_line_on_every_node(cluster):
     def broken(outputs, targets):
         raise ValueError("no such class")

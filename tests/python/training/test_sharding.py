@@ -19,9 +19,9 @@ from torch.utils.data import (
 )
 
 import ravnest
-from ravnest import Node, Trainer
+from ravnest import Node, Trainer, _core
 from ravnest.errors import Error
-from ravnest.training.labels import Items, Labels, items_of
+from ravnest.training.labels import Items, items_of, leaf_labels
 from ravnest.training.run import Run
 from ravnest.training.sharding import Share, share_of
 
@@ -71,10 +71,11 @@ class FakeNode(Node):
         self.labels, self.test_labels, self.is_root, self.is_leaf = labels, None, root, True
         self.seed, self.update_frequency, self.label_digest = SEED, 1, None
         self._shard, self._configured = None, False
-        self._call, self.n_forwards = "train", 0
+        self._call = "train"
         self.fed = []
-        core = SimpleNamespace(feed=lambda *batch: self.fed.append(batch))
-        self.run = Run(lambda: core, {True: SimpleNamespace(flatten_batch=lambda batch, kwargs: [batch])})
+        core = SimpleNamespace(train_on=lambda inputs, digest: self.fed.append((inputs, digest)))
+        calls = {True: SimpleNamespace(flatten_batch=lambda batch, kwargs: [batch])}
+        self.run = Run(lambda: core, _core.Position(), calls)
 
 
 @pytest.mark.parametrize("kind", [numbers, Rows])
@@ -195,13 +196,13 @@ def test_root_and_leaf_of_a_cluster_have_the_same_batches(labels, cluster):
         Trainer(node=node, train_loader=DataLoader(numbers(), 4, shuffle=shuffle), batch_size=4, shard=True)
         for node in (root, leaf)
     ]
-    own = Labels(share_of(leaf.labels, leaf.share), SEED, 4, "node_1", "node_0")
-    for root.run.epoch in range(3):
+    own = leaf_labels(share_of(leaf.labels, leaf.share), SEED, 4, "node_1", "node_0")
+    for root.run.position.epoch in range(3):
         for index, item in enumerate(trainers[0].train_loader):
             theirs = own.item(root.epoch, index, root.label_digest)
             assert torch.equal(theirs[1] if shuffle else theirs, item[1])
         assert index + 1 == len(trainers[0].train_loader)
-    whole = Labels(leaf.labels, SEED, 4, "node_1", "node_0")
+    whole = leaf_labels(leaf.labels, SEED, 4, "node_1", "node_0")
     with pytest.raises(Error, match="are not those of node_0"):
         whole.item(root.epoch, index, root.label_digest)
 

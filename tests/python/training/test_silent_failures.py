@@ -142,6 +142,31 @@ def test_a_loss_without_a_gradient_ends_the_run_at_the_first_batch(cluster):
     assert not (cluster.folder / "losses.txt").exists()
 
 
+def test_a_criterion_with_parameters_of_its_own_ends_the_run_at_the_first_batch(cluster):
+    head = nn.Linear(5, 5)
+
+    def learned(outputs, targets):
+        return nn.functional.cross_entropy(head(outputs), targets[1])
+
+    reason = reasons(cluster, play_with(), lambda _: {"criterion": learned})
+    assert "the criterion has 2 parameters of its own, of the sizes [5" in reason, reason
+    assert "make them part of the model, or freeze them" in reason
+    head.requires_grad_(False)
+    cluster.run(play_with(epochs=1), lambda _: {"criterion": learned})
+
+
+def test_optimizers_and_schedulers_that_are_made_already_are_refused(cluster):
+    made = torch.optim.SGD(make_net().parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(made, 1)
+    for own, sentence in (
+        ({"optimizer": made}, "give the class (optimizer=SGD) and optimizer_params="),
+        ({"lr_scheduler": scheduler}, "give the class (lr_scheduler=StepLR) and lr_scheduler_params="),
+    ):
+        _, errors = cluster.run_to_the_end(play_with(), lambda _, own=own: own)
+        assert sorted(errors) == cluster.names
+        assert any(isinstance(error, TypeError) and sentence in str(error) for error in errors.values()), errors
+
+
 def test_a_model_that_is_wholly_frozen_can_not_be_trained(tmp_path):
     plan(tmp_path, make_net().requires_grad_(False), (torch.randn(20, 12),), nodes=1, min_cluster_size=1)
     assert "all parameters are frozen" in reasons(Cluster(tmp_path, 1), play_with())

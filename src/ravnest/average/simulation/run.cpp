@@ -16,17 +16,41 @@ std::string in_words(const std::vector<wire::Participant>& participants) {
   return words;
 }
 
-std::string in_words(const wire::Averaging& message) {
-  static constexpr const char* kNames[] = {"state", "go", "commit", "call", "out", "complete", "missing"};
+std::string in_words(const ClusterState& state) {
   std::string words =
-      text(kNames[static_cast<std::size_t>(message.kind)], " round ", message.round, " attempt ", message.attempt);
-  if (message.kind == wire::AveragingKind::kState) {
-    words += text(" leader ", message.leader, message.entered ? " entered" : "", message.finished ? " finished" : "",
-                  message.newcomer ? " newcomer" : "", message.complete ? " complete" : "");
-  }
-  if (!message.missing.empty()) words += text(" missing ", join(message.missing));
-  if (!message.participants.empty()) words += text(" participants", in_words(message.participants));
-  return words + (message.last ? " last" : "");
+      text("round ", state.round, " attempt ", state.attempt, " leader ", state.leader, state.entered ? " entered" : "",
+           state.finished ? " finished" : "", state.newcomer ? " newcomer" : "", state.complete ? " complete" : "");
+  if (!state.missing.empty()) words += text(" missing ", join(state.missing));
+  if (!state.companions.empty()) words += text(" companions ", join(state.companions));
+  return words;
+}
+std::string in_words(const Attempt& attempt) {
+  return text("begin attempt ", attempt.attempt, " of round ", attempt.round, " with", in_words(attempt.participants),
+              attempt.last ? " last" : "", attempt.whole ? " whole" : "");
+}
+std::string in_words(const wire::CommitAttempt& commit) {
+  return text("commit attempt ", commit.attempt, " of round ", commit.round);
+}
+std::string in_words(const wire::CallRound& call) { return text("call round ", call.round); }
+std::string in_words(const wire::SendOut& out) {
+  return text("out at round ", out.round, " attempt ", out.attempt, out.alone ? " alone" : "");
+}
+std::string in_words(const wire::AttemptComplete& complete) { return text("complete attempt ", complete.attempt); }
+std::string in_words(const wire::ClusterMissing& missing) {
+  return text("missing ", missing.cluster, " in attempt ", missing.attempt);
+}
+
+std::string in_words(const wire::Averaging& message) {
+  return std::visit([](const auto& each) { return in_words(each); }, message);
+}
+
+std::uint64_t attempt_of(const wire::Averaging& message) {
+  return std::visit(
+      [](const auto& each) -> std::uint64_t {
+        if constexpr (requires { each.attempt; }) return each.attempt;
+        return 0;
+      },
+      message);
 }
 
 }  // namespace
@@ -119,22 +143,21 @@ void Run::happens(const Event& event) {
 void Run::inject_misfit(int index, int from) {
   Cluster& hearing = cluster(index);
   wire::Averaging misfit;
-  misfit.round = hearing.agreement->round();
-  misfit.attempt = hearing.attempt;
+  const std::uint64_t round = hearing.agreement->round();
   const bool complete = hearing.attempt != 0 && checker_.ring(hearing.attempt).parts[index].complete;
   const bool from_leader = from == hearing.agreement->leader();
   switch (chance_.pick_int(0, 2)) {
     case 0:
       if (hearing.attempt == 0 || (complete && from_leader)) return;
-      misfit.kind = wire::AveragingKind::kCommit;
+      misfit = wire::CommitAttempt{.round = round, .attempt = hearing.attempt};
       break;
     case 1:
-      misfit.kind = wire::AveragingKind::kGo;
-      misfit.participants = {{static_cast<std::uint32_t>(index), 1.0}};
+      misfit = Attempt{
+          .round = round, .attempt = hearing.attempt, .participants = {{static_cast<std::uint32_t>(index), 1.0}}};
       break;
     default:
       if (from_leader) return;
-      misfit.kind = wire::AveragingKind::kOut;
+      misfit = wire::SendOut{.round = round, .attempt = hearing.attempt, .alone = false};
   }
   ++outcome_.misfits;
   const std::uint64_t ignored = hearing.agreement->ignored();
@@ -232,15 +255,15 @@ void Run::carry_out(int index, Agreement::Actions actions) {
 
 void Run::send(int index, const Agreement::Send& send) {
   wire::Averaging message = send.message;
-  if (message.kind == wire::AveragingKind::kState) {
-    if (sabotage_ == Sabotage::kClaimsCompletion && !message.participants.empty()) message.complete = true;
-    if (sabotage_ == Sabotage::kCountsNewcomers && message.newcomer) {
-      message.newcomer = false;
-      message.weight = 0.5;
+  if (auto* state = std::get_if<ClusterState>(&message)) {
+    if (sabotage_ == Sabotage::kClaimsCompletion && !state->companions.empty()) state->complete = true;
+    if (sabotage_ == Sabotage::kCountsNewcomers && state->newcomer) {
+      state->newcomer = false;
+      state->weight = 0.5;
     }
   }
   ++outcome_.messages;
-  mix(static_cast<std::uint64_t>(send.to) * 8 + static_cast<std::uint64_t>(message.kind) + message.attempt * 64);
+  mix(static_cast<std::uint64_t>(send.to) * 8 + message.index() + attempt_of(message) * 64);
   network_.send(index, send.to, message);
 }
 

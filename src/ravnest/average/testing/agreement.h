@@ -1,6 +1,7 @@
 // Agreements side by side, for tests.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -46,8 +47,11 @@ class Clusters {
       if (other != index && links_[{index, other}]) lose(other, index);
     }
   }
-  // Of this kind, from then on nothing arrives at the cluster.
-  void hold_back(int to, wire::AveragingKind kind) { held_back_[to] = kind; }
+  // From the next such message on nothing arrives at the cluster.
+  template <class Said>
+  void hold_back(int to) {
+    held_back_[to] = [](const wire::Averaging& message) { return std::holds_alternative<Said>(message); };
+  }
   void let_through(int to) {
     held_back_.erase(to);
     deliver();
@@ -65,6 +69,11 @@ class Clusters {
     for (int i = 0; i < count(); ++i) complete(i);
   }
 
+  template <class Said>
+  int sent(int to) const {
+    return static_cast<int>(std::ranges::count_if(
+        sent_, [to](const auto& each) { return each.first == to && std::holds_alternative<Said>(each.second); }));
+  }
   int count() const { return static_cast<int>(agreements_.size()); }
   std::vector<int> participants(int index) {
     std::vector<int> participants;
@@ -82,7 +91,6 @@ class Clusters {
   std::map<int, std::vector<std::uint64_t>> held;  // rounds
   std::map<int, bool> last;                        // of the last one that held
   std::map<int, int> outs;
-  std::map<std::pair<int, wire::AveragingKind>, int> sent;  // by receiver
 
  private:
   struct Message {
@@ -94,7 +102,7 @@ class Clusters {
   void take(int index, Agreement::Actions actions) {
     for (Agreement::Action& action : actions) {
       if (auto* send = std::get_if<Agreement::Send>(&action)) {
-        ++sent[{send->to, send->message.kind}];
+        sent_.emplace_back(send->to, send->message);
         if (links_[{index, send->to}]) messages_.push_back({index, send->to, std::move(send->message)});
       } else if (auto* begin = std::get_if<Agreement::Begin>(&action)) {
         begun[index] = begin->attempt;
@@ -111,7 +119,7 @@ class Clusters {
     std::map<int, bool> stopped;
     for (std::size_t i = 0; i < messages_.size();) {
       const auto back = held_back_.find(messages_[i].to);
-      if (back != held_back_.end() && back->second == messages_[i].message.kind) stopped[messages_[i].to] = true;
+      if (back != held_back_.end() && back->second(messages_[i].message)) stopped[messages_[i].to] = true;
       if (stopped[messages_[i].to]) {
         ++i;
         continue;
@@ -126,7 +134,8 @@ class Clusters {
 
   std::vector<Agreement> agreements_;
   std::map<std::pair<int, int>, bool> links_;
-  std::map<int, wire::AveragingKind> held_back_;
+  std::map<int, bool (*)(const wire::Averaging&)> held_back_;
+  std::vector<std::pair<int, wire::Averaging>> sent_;  // to whom
   std::deque<Message> messages_;
 };
 

@@ -215,9 +215,9 @@ class StubCluster {
       DriverOptions driving{.stage = stage_options(i, options), .nodes = names, .log = Logger("test", Level::kOff)};
       if (!options.averaging.empty()) driving.averaging = options.averaging[static_cast<std::size_t>(i)];
       if (options.on_over) {
-        driving.on_over = [i, own = options.on_over](const std::string&) -> Result<std::string> {
+        driving.on_over = [i, own = options.on_over](const wire::Task&) -> Result<wire::Account> {
           if (Status done = own(i); !done.ok()) return done;
-          return std::string();
+          return wire::Account();
         };
       }
       if (i == 0) driving.on_report = [this](const wire::Report& report) { reports_.push_back(report.pass); };
@@ -237,7 +237,7 @@ class StubCluster {
 
   void run_again(bool trains = false) {
     for (const auto& node : nodes_) {
-      node->thread = std::thread([&own = *node, trains] { own.outcome = own.driver->run("", trains).status(); });
+      node->thread = std::thread([&own = *node, trains] { own.outcome = own.driver->run({}, trains).status(); });
     }
   }
 

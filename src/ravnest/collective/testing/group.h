@@ -63,7 +63,7 @@ class InprocNodes final : public Nodes {
 class TlsNodes final : public Nodes {
  public:
   explicit TlsNodes(std::size_t members) : Nodes(members) {
-    for (const std::string& name : names) addresses_[name] = {"127.0.0.1", transport::tcp::free_port()};
+    for (const std::string& name : names) addresses_[name] = {"127.0.0.1", free_port()};
   }
   std::unique_ptr<transport::Endpoint> open(std::size_t member, transport::SessionOptions session) override {
     transport::tcp::Options options;

@@ -52,7 +52,7 @@ inline plan::Plan plan_at(const std::vector<Address>& addresses, const std::stri
 
 inline plan::Plan plan_on_free_ports(int nodes) {
   std::vector<Address> addresses;
-  for (int i = 0; i < nodes; ++i) addresses.push_back(local(tcp::free_port()));
+  for (int i = 0; i < nodes; ++i) addresses.push_back(local(free_port()));
   return plan_at(addresses);
 }
 

@@ -9,15 +9,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "ravnest/graph/operators/call.h"
+#include "ravnest/graph/operators/shaped_operator.h"
 
 namespace ravnest::graph {
 
-std::int64_t forward_flops(const Call& call);
+std::int64_t forward_flops(const ShapedOperator& op);
 
 // What autograd does for the call: for a product, as much as forward for each of its operands that needs a gradient
 // (5/2 of forward for fused attention, which computes its weights again); for anything else as much as forward. Nothing
 // where no input needs a gradient. `needs_gradient` is per value of the graph.
-std::int64_t backward_flops(const Call& call, const std::vector<bool>& needs_gradient);
+std::int64_t backward_flops(const ShapedOperator& op, const std::vector<bool>& needs_gradient);
 
 }  // namespace ravnest::graph

@@ -10,29 +10,29 @@ using Sizes = std::vector<std::int64_t>;
 // One call, put together by hand: each tensor gets the next value.
 class Sketch {
  public:
-  explicit Sketch(std::string target) { node_.target = "torch.ops.aten." + std::move(target); }
+  explicit Sketch(std::string target) { op_.target = "torch.ops.aten." + std::move(target); }
 
   Sketch& tensor(const std::string& name, Sizes sizes, bool needs_gradient = true) {
-    node_.inputs.push_back({name, add(std::move(sizes), needs_gradient)});
+    op_.inputs.push_back({name, add(std::move(sizes), needs_gradient)});
     return *this;
   }
   Sketch& tensors(const std::string& name, const std::vector<Sizes>& all) {
     std::vector<ir::Ref> refs;
     for (const Sizes& sizes : all) refs.push_back(add(sizes, true));
-    node_.inputs.push_back({name, std::move(refs)});
+    op_.inputs.push_back({name, std::move(refs)});
     return *this;
   }
   Sketch& with(const std::string& name, ir::Argument value) {
-    node_.inputs.push_back({name, std::move(value)});
+    op_.inputs.push_back({name, std::move(value)});
     return *this;
   }
   Sketch& gives(Sizes sizes) {
-    node_.outputs.emplace_back(add(std::move(sizes), true));
+    op_.outputs.emplace_back(add(std::move(sizes), true));
     return *this;
   }
 
-  std::int64_t forward() const { return forward_flops(Call(node_, shapes_)); }
-  std::int64_t backward() const { return backward_flops(Call(node_, shapes_), needs_gradient_); }
+  std::int64_t forward() const { return forward_flops(ShapedOperator(op_, shapes_)); }
+  std::int64_t backward() const { return backward_flops(ShapedOperator(op_, shapes_), needs_gradient_); }
 
  private:
   ir::Ref add(Sizes sizes, bool needs_gradient) {
@@ -43,15 +43,15 @@ class Sketch {
     return {static_cast<ir::ValueId>(shapes_.size()) - 1};
   }
 
-  ir::Node node_;
+  ir::Operator op_;
   Shapes shapes_;
   std::vector<bool> needs_gradient_;
 };
 
 TEST(Flops, LinearIsTwoPerWeightAndRow) {
-  const Sketch call = Sketch("linear.default").tensor("input", {4, 7, 5}).tensor("weight", {3, 5}).gives({4, 7, 3});
-  EXPECT_EQ(call.forward(), 2 * 4 * 7 * 5 * 3);
-  EXPECT_EQ(call.backward(), 2 * call.forward());
+  const Sketch op = Sketch("linear.default").tensor("input", {4, 7, 5}).tensor("weight", {3, 5}).gives({4, 7, 3});
+  EXPECT_EQ(op.forward(), 2 * 4 * 7 * 5 * 3);
+  EXPECT_EQ(op.backward(), 2 * op.forward());
 }
 
 TEST(Flops, ProductsOfMatrices) {
@@ -73,8 +73,8 @@ TEST(Flops, ProductsOfMatrices) {
 }
 
 TEST(Flops, AnOperandWithoutGradientSavesItsShareOfBackward) {
-  const Sketch call = Sketch("linear.default").tensor("input", {4, 5}, false).tensor("weight", {3, 5}).gives({4, 3});
-  EXPECT_EQ(call.backward(), call.forward());
+  const Sketch op = Sketch("linear.default").tensor("input", {4, 5}, false).tensor("weight", {3, 5}).gives({4, 3});
+  EXPECT_EQ(op.backward(), op.forward());
   EXPECT_EQ(Sketch("relu.default").tensor("self", {4, 5}, false).gives({4, 5}).backward(), 0);
 }
 
@@ -119,13 +119,13 @@ TEST(Flops, TransposedConvolutionCountsFromItsInput) {
 }
 
 TEST(Flops, AttentionIsItsTwoProducts) {
-  const Sketch call = Sketch("scaled_dot_product_attention.default")
-                          .tensor("query", {2, 4, 10, 16})
-                          .tensor("key", {2, 4, 12, 16})
-                          .tensor("value", {2, 4, 12, 8})
-                          .gives({2, 4, 10, 8});
-  EXPECT_EQ(call.forward(), 2 * (2 * 4) * 10 * 12 * (16 + 8));
-  EXPECT_EQ(call.backward(), call.forward() * 5 / 2);
+  const Sketch op = Sketch("scaled_dot_product_attention.default")
+                        .tensor("query", {2, 4, 10, 16})
+                        .tensor("key", {2, 4, 12, 16})
+                        .tensor("value", {2, 4, 12, 8})
+                        .gives({2, 4, 10, 8});
+  EXPECT_EQ(op.forward(), 2 * (2 * 4) * 10 * 12 * (16 + 8));
+  EXPECT_EQ(op.backward(), op.forward() * 5 / 2);
 }
 
 TEST(Flops, EinsumMultipliesOverAllItsLabels) {

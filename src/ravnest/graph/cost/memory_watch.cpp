@@ -3,7 +3,8 @@
 #include <c10/core/Allocator.h>
 
 #include <algorithm>
-#include <mutex>
+
+#include "ravnest/base/mutex.h"
 
 namespace ravnest::graph {
 
@@ -14,26 +15,26 @@ class MemoryWatch::Counter : public c10::MemoryReportingInfoBase {
   void reportMemoryUsage(void* /*ptr*/, std::int64_t alloc_size, std::size_t /*total_allocated*/,
                          std::size_t /*total_reserved*/, c10::Device device) override {
     if (device.type() != device_) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     live_ += alloc_size;  // negative when memory is freed
     peak_ = std::max(peak_, live_);
   }
   bool memoryProfilingEnabled() const override { return true; }
 
   std::int64_t live() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return live_;
   }
   std::int64_t peak() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return peak_;
   }
 
  private:
   const c10::DeviceType device_;
-  mutable std::mutex mutex_;  // autograd has threads of its own for CUDA devices
-  std::int64_t live_ = 0;
-  std::int64_t peak_ = 0;
+  mutable Mutex mutex_;  // autograd has threads of its own for CUDA devices
+  std::int64_t live_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::int64_t peak_ RAVNEST_GUARDED_BY(mutex_) = 0;
 };
 
 MemoryWatch::MemoryWatch(c10::DeviceType device)

@@ -8,7 +8,7 @@
 #include "ravnest/graph/cost/storages.h"
 #include "ravnest/graph/cut/flow.h"
 #include "ravnest/graph/cut/slice.h"
-#include "ravnest/graph/operators/call.h"
+#include "ravnest/graph/operators/shaped_operator.h"
 
 namespace ravnest::graph {
 namespace {
@@ -22,7 +22,7 @@ std::unordered_map<std::string_view, int> first_uses(const ir::Graph& graph, con
   std::unordered_map<std::string_view, int> uses;
   for (const ir::Input& input : graph.inputs) {
     if (input.kind == ir::InputKind::kUser || input.value < 0 || flow.used_at[input.value].empty()) continue;
-    const int position = std::min<int>(flow.used_at[input.value].front(), static_cast<int>(graph.nodes.size()) - 1);
+    const int position = std::min<int>(flow.used_at[input.value].front(), static_cast<int>(graph.operators.size()) - 1);
     uses.emplace(input.target, position);
   }
   return uses;
@@ -114,17 +114,17 @@ Result<Profile> profile_shapes(const ir::Model& model, const Shapes& shapes) {
 
   Profile profile;
   profile.shapes = shapes;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const ir::Node& node = graph.nodes[i];
-    const Call call(node, shapes);
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+    const ir::Operator& op = graph.operators[i];
+    const ShapedOperator shaped(op, shapes);
     OperatorProfile& made = profile.operators.emplace_back();
-    made.name = node.name;
-    made.target = node.target;
-    made.module = ir::module_path(node);
-    made.forward_flops = forward_flops(call);
-    made.backward_flops = backward_flops(call, needs_gradient);
+    made.name = op.name;
+    made.target = op.target;
+    made.module = ir::module_path(op);
+    made.forward_flops = forward_flops(shaped);
+    made.backward_flops = backward_flops(shaped, needs_gradient);
     made.saved_bytes = memory.saved_bytes[i];
-    for (const ir::ValueId value : call.outputs())
+    for (const ir::ValueId value : shaped.outputs())
       if (graph.values[value].kind == ir::ValueKind::kTensor) made.output_bytes += shapes[value].bytes();
     profile.saved_bytes += made.saved_bytes;
   }

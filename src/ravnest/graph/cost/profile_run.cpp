@@ -36,14 +36,16 @@ class Recorder : public RunObserver {
  public:
   Recorder(Shapes shapes, c10::Device device) : shapes_(std::move(shapes)), device_(device) {}
 
-  void before(const ir::Node& /*node*/, std::span<const IValue> /*arguments*/) override { start_ = finished(device_); }
+  void before(const ir::Operator& /*op*/, std::span<const IValue> /*arguments*/) override {
+    start_ = finished(device_);
+  }
 
-  void after(const ir::Node& node, std::span<const IValue> results) override {
+  void after(const ir::Operator& op, std::span<const IValue> results) override {
     times_.push_back(microseconds(start_, finished(device_)));
-    for (std::size_t i = 0; i < node.outputs.size() && i < results.size(); ++i) {
-      if (const auto* ref = std::get_if<ir::Ref>(&node.outputs[i])) {
+    for (std::size_t i = 0; i < op.outputs.size() && i < results.size(); ++i) {
+      if (const auto* ref = std::get_if<ir::Ref>(&op.outputs[i])) {
         if (results[i].isTensor()) note_shape(shapes_, ref->value, results[i].toTensor());
-      } else if (const auto* refs = std::get_if<std::vector<ir::Ref>>(&node.outputs[i])) {
+      } else if (const auto* refs = std::get_if<std::vector<ir::Ref>>(&op.outputs[i])) {
         const c10::List<at::Tensor> list = results[i].toTensorList();
         for (std::size_t k = 0; k < refs->size() && k < list.size(); ++k)
           note_shape(shapes_, (*refs)[k].value, list.get(k));

@@ -21,7 +21,7 @@ std::int64_t rows_of(const Shape& shape) {
 
 class Rules {
  public:
-  Rules(const Call& call, const std::vector<bool>& needs_gradient) : call_(call), needs_(needs_gradient) {}
+  Rules(const ShapedOperator& op, const std::vector<bool>& needs_gradient) : op_(op), needs_(needs_gradient) {}
 
   Saved apply() {
     using Rule = void (Rules::*)();
@@ -50,11 +50,11 @@ class Rules {
         {"rnn_tanh", &Rules::steps},
         {"rnn_relu", &Rules::steps},
     };
-    const auto rule = kRules.find(call_.name());
+    const auto rule = kRules.find(op_.name());
     if (is_convolution()) convolution_workspace();
     if (rule != kRules.end())
       (this->*rule->second)();
-    else if (!product_operands(call_).empty())
+    else if (!product_operands(op_).empty())
       product();
     else
       by_kind();
@@ -66,53 +66,53 @@ class Rules {
   void keep(ir::ValueId value) {
     if (value < 0) return;
     if (is_cast(value))
-      saved_.hidden_bytes += call_.shape(value).elements() * item_bytes(call_.output());
+      saved_.hidden_bytes += op_.shape(value).elements() * item_bytes(op_.output());
     else
       saved_.values.push_back(value);
   }
   // Autocast hands the operator a copy of lower precision, which is then what is kept.
   bool is_cast(ir::ValueId value) const {
-    const DType made = call_.output().dtype;
-    return call_.node().autocast >= 0 && call_.shape(value).dtype == DType::kFloat32 &&
+    const DType made = op_.output().dtype;
+    return op_.in_graph().autocast >= 0 && op_.shape(value).dtype == DType::kFloat32 &&
            (made == DType::kBFloat16 || made == DType::kFloat16);
   }
-  void keep_argument(std::string_view name) { keep(call_.value(name)); }
+  void keep_argument(std::string_view name) { keep(op_.value(name)); }
 
   // As the operator would see it with these sizes; where that takes a copy, the copy is kept.
   void keep_as(ir::ValueId value, const std::vector<std::int64_t>& sizes) {
     if (value < 0) return;
-    if (viewable(call_.shape(value), sizes))
+    if (viewable(op_.shape(value), sizes))
       keep(value);
     else
-      saved_.hidden_bytes += call_.shape(value).bytes();
+      saved_.hidden_bytes += op_.shape(value).bytes();
   }
 
   // Each operand is kept for the gradients of the others.
   void product() {
-    const std::vector<ir::ValueId> operands = product_operands(call_);
+    const std::vector<ir::ValueId> operands = product_operands(op_);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       for (std::size_t k = 0; k < operands.size(); ++k) {
         if (i == k || !needs(operands[k])) continue;
         keep(operands[i]);
         break;
       }
-      if (needs(operands[i]) && operands[i] >= 0 && call_.name() == "mul" &&
-          call_.shape(operands[i]).elements() < call_.output().elements())
-        saved_.backward_workspace += call_.output().bytes();  // before it is summed to the operand's size
+      if (needs(operands[i]) && operands[i] >= 0 && op_.name() == "mul" &&
+          op_.shape(operands[i]).elements() < op_.output().elements())
+        saved_.backward_workspace += op_.output().bytes();  // before it is summed to the operand's size
     }
-    if (call_.in_place() && operands.size() == 2 && needs(operands[1]))
-      saved_.hidden_bytes += call_.output().bytes();  // what the first operand was before
+    if (op_.in_place() && operands.size() == 2 && needs(operands[1]))
+      saved_.hidden_bytes += op_.output().bytes();  // what the first operand was before
   }
 
-  bool is_convolution() const { return call_.name().starts_with("conv") || call_.name() == "_convolution"; }
+  bool is_convolution() const { return op_.name().starts_with("conv") || op_.name() == "_convolution"; }
 
   // For the weights' gradient oneDNN copies the input and the result's gradient with their channels in blocks of eight;
   // an image of three channels it takes as it is, and so everything for a window of one element. Windows wider than 14
   // it leaves to a matrix product, with four times the weights and the unfolded image for each thread.
   void convolution_workspace() {
-    const Shape* weight = call_.input("weight");
-    const Shape& input = call_.shape(call_.first());
-    const Shape& output = call_.output();
+    const Shape* weight = op_.input("weight");
+    const Shape& input = op_.shape(op_.first());
+    const Shape& output = op_.output();
     if (weight == nullptr || weight->sizes.size() < 3 || input.sizes.size() < 3 || output.sizes.size() < 3) return;
     const std::int64_t widest = *std::max_element(weight->sizes.begin() + 2, weight->sizes.end());
     if (widest > 14) {
@@ -128,32 +128,32 @@ class Rules {
   }
 
   void linear() {
-    const Shape* input = call_.input("input");
-    if (needs(call_.value("input"))) keep_argument("weight");
-    if (needs(call_.value("weight")) && input != nullptr && !input->sizes.empty())
-      keep_as(call_.value("input"), {rows_of(*input), input->sizes.back()});
+    const Shape* input = op_.input("input");
+    if (needs(op_.value("input"))) keep_argument("weight");
+    if (needs(op_.value("weight")) && input != nullptr && !input->sizes.empty())
+      keep_as(op_.value("input"), {rows_of(*input), input->sizes.back()});
   }
 
   // Runs as one product of matrices, or of as many as the leading dimensions count; an operand that is the same for all
   // of them is copied for each.
   void matmul() {
-    const ir::ValueId self = call_.value("self");
-    const ir::ValueId other = call_.value("other");
+    const ir::ValueId self = op_.value("self");
+    const ir::ValueId other = op_.value("other");
     if (self < 0 || other < 0) return;
-    const std::size_t dimensions = std::max(call_.shape(self).sizes.size(), call_.shape(other).sizes.size());
+    const std::size_t dimensions = std::max(op_.shape(self).sizes.size(), op_.shape(other).sizes.size());
     for (const auto& [value, counterpart] : {std::pair(self, other), std::pair(other, self)}) {
       if (!needs(counterpart)) continue;
-      const Shape& shape = call_.shape(value);
+      const Shape& shape = op_.shape(value);
       const std::size_t rank = shape.sizes.size();
-      const bool folded = call_.shape(counterpart).sizes.size() <= 2;
+      const bool folded = op_.shape(counterpart).sizes.size() <= 2;
       if (dimensions <= 2 || rank <= 2) {
         keep(value);
       } else if (folded) {
         keep_as(value, {rows_of(shape), shape.sizes.back()});
       } else {
         const std::int64_t batch =
-            call_.output().elements() /
-            std::max<std::int64_t>(1, call_.output().sizes[rank - 1] * call_.output().sizes[rank - 2]);
+            op_.output().elements() /
+            std::max<std::int64_t>(1, op_.output().sizes[rank - 1] * op_.output().sizes[rank - 2]);
         const std::int64_t matrix = shape.sizes[rank - 1] * shape.sizes[rank - 2];
         if (batch * matrix != shape.elements())
           saved_.hidden_bytes += batch * matrix * item_bytes(shape);
@@ -164,92 +164,92 @@ class Rules {
   }
 
   void dropout() {
-    if (call_.flag("train", true) && call_.number("p", 0.5) > 0) saved_.hidden_bytes += call_.output().bytes();
+    if (op_.flag("train", true) && op_.number("p", 0.5) > 0) saved_.hidden_bytes += op_.output().bytes();
   }
 
   std::int64_t channels() const {
-    const Shape& input = call_.shape(call_.first());
+    const Shape& input = op_.shape(op_.first());
     return input.sizes.size() > 1 ? input.sizes[1] : 1;
   }
 
   void batch_norm() {
-    keep(call_.first());
-    if (call_.flag("training", true)) saved_.hidden_bytes += 2 * channels() * item_bytes(call_.output());
+    keep(op_.first());
+    if (op_.flag("training", true)) saved_.hidden_bytes += 2 * channels() * item_bytes(op_.output());
   }
 
   void instance_norm() {
-    keep(call_.first());
-    const std::int64_t samples = call_.output().sizes.empty() ? 1 : call_.output().sizes.front();
-    saved_.hidden_bytes += 2 * samples * channels() * item_bytes(call_.output());
+    keep(op_.first());
+    const std::int64_t samples = op_.output().sizes.empty() ? 1 : op_.output().sizes.front();
+    saved_.hidden_bytes += 2 * samples * channels() * item_bytes(op_.output());
   }
 
   void layer_norm() {
-    keep(call_.first());
+    keep(op_.first());
     std::int64_t normalised = 1;
-    const Shape& input = call_.shape(call_.first());
-    if (const Shape* weight = call_.input("weight"))
+    const Shape& input = op_.shape(op_.first());
+    if (const Shape* weight = op_.input("weight"))
       normalised = weight->elements();
     else if (!input.sizes.empty())
       normalised = input.sizes.back();
-    const std::int64_t statistics = call_.name() == "rms_norm" ? 1 : 2;
+    const std::int64_t statistics = op_.name() == "rms_norm" ? 1 : 2;
     saved_.hidden_bytes += statistics * input.elements() / std::max<std::int64_t>(1, normalised) * item_bytes(input);
   }
 
   void group_norm() {
-    const Shape& input = call_.shape(call_.first());
+    const Shape& input = op_.shape(op_.first());
     if (input.contiguous())
-      keep(call_.first());
+      keep(op_.first());
     else
       saved_.hidden_bytes += input.bytes();
     const std::int64_t samples = input.sizes.empty() ? 1 : input.sizes.front();
-    saved_.hidden_bytes += 2 * samples * static_cast<std::int64_t>(call_.number("num_groups", 1)) * item_bytes(input);
+    saved_.hidden_bytes += 2 * samples * static_cast<std::int64_t>(op_.number("num_groups", 1)) * item_bytes(input);
   }
 
   void max_pool() {
-    keep(call_.first());
-    saved_.hidden_bytes += 8 * call_.output().elements();  // indices
+    keep(op_.first());
+    saved_.hidden_bytes += 8 * op_.output().elements();  // indices
   }
 
   void adaptive_pool() {
-    const Shape& output = call_.output();
+    const Shape& output = op_.output();
     const bool is_mean = output.sizes.size() > 2 && output.elements() == output.sizes[0] * output.sizes[1];
-    if (!is_mean) keep(call_.first());
+    if (!is_mean) keep(op_.first());
   }
 
   void div() {
     keep_argument("other");
-    if (needs(call_.value("other"))) keep_argument("self");
+    if (needs(op_.value("other"))) keep_argument("self");
   }
 
   // Along a dimension: where it was found. Over all, or of two tensors: what it was found among.
   void extremum() {
-    const std::vector<ir::ValueId> outputs = call_.outputs();
+    const std::vector<ir::ValueId> outputs = op_.outputs();
     if (outputs.size() > 1) return keep(outputs[1]);
-    for (const ir::ValueId input : call_.inputs()) keep(input);
+    for (const ir::ValueId input : op_.inputs()) keep(input);
   }
 
   void cross_entropy() {
     keep_argument("target");
-    saved_.hidden_bytes += call_.shape(call_.first()).bytes();
+    saved_.hidden_bytes += op_.shape(op_.first()).bytes();
   }
 
   void attention() {
-    const ir::ValueId query = call_.value("query");
-    const ir::ValueId key = call_.value("key");
-    const ir::ValueId value = call_.value("value");
-    if (query < 0 || key < 0 || value < 0 || call_.shape(key).sizes.size() < 3) return;
-    const Shape& shape = call_.shape(query);
-    const ir::ValueId mask = call_.value("attn_mask");
-    if (call_.number("dropout_p", 0) == 0 && !needs(mask)) {
+    const ir::ValueId query = op_.value("query");
+    const ir::ValueId key = op_.value("key");
+    const ir::ValueId value = op_.value("value");
+    if (query < 0 || key < 0 || value < 0 || op_.shape(key).sizes.size() < 3) return;
+    const Shape& shape = op_.shape(query);
+    const ir::ValueId mask = op_.value("attn_mask");
+    if (op_.number("dropout_p", 0) == 0 && !needs(mask)) {
       for (const ir::ValueId each : {query, key, value, mask}) keep(each);
-      for (const ir::ValueId output : call_.outputs()) keep(output);
+      for (const ir::ValueId output : op_.outputs()) keep(output);
       saved_.hidden_bytes += 4 * rows_of(shape);
       return;
     }
     const std::size_t rank = shape.sizes.size();
-    const Shape& keys = call_.shape(key);
+    const Shape& keys = op_.shape(key);
     const std::int64_t weights = rows_of(shape) * keys.sizes[keys.sizes.size() - 2] * item_bytes(shape);
-    const Shape& values = call_.shape(value);
+    const Shape& values = op_.shape(value);
     const std::int64_t matrices = rows_of(shape) / std::max<std::int64_t>(1, shape.sizes[rank - 2]);
     saved_.hidden_bytes += shape.bytes() + keys.bytes() + 3 * weights;  // softmax, mask, what the values meet
     keep_as(value, {matrices, values.sizes[rank - 2], values.sizes[rank - 1]});
@@ -267,21 +267,21 @@ class Rules {
 
   Recurrent recurrent() const {
     Recurrent sizes;
-    const Shape& input = call_.shape(call_.value("input"));
+    const Shape& input = op_.shape(op_.value("input"));
     sizes.rows = rows_of(input);
     sizes.input = input.sizes.empty() ? 1 : input.sizes.back();
-    const std::size_t batch_dimension = call_.flag("batch_first", false) ? 0 : 1;
+    const std::size_t batch_dimension = op_.flag("batch_first", false) ? 0 : 1;
     if (input.sizes.size() == 3) sizes.batch = input.sizes[batch_dimension];
-    sizes.layers = static_cast<std::int64_t>(call_.number("num_layers", 1));
-    sizes.directions = call_.flag("bidirectional", false) ? 2 : 1;
-    const Shape& output = call_.output();
+    sizes.layers = static_cast<std::int64_t>(op_.number("num_layers", 1));
+    sizes.directions = op_.flag("bidirectional", false) ? 2 : 1;
+    const Shape& output = op_.output();
     sizes.hidden = (output.sizes.empty() ? 1 : output.sizes.back()) / sizes.directions;
     return sizes;
   }
 
   // What comes between two layers: the dropout's mask and its result.
   std::int64_t between_layers(const Recurrent& sizes) const {
-    const bool dropped = call_.number("dropout", 0) > 0 && call_.flag("train", true);
+    const bool dropped = op_.number("dropout", 0) > 0 && op_.flag("train", true);
     return (sizes.layers - 1) * sizes.rows * sizes.directions * sizes.hidden * (dropped ? 2 : 0);
   }
 
@@ -289,10 +289,10 @@ class Rules {
   // backward holds weights in another order and the gradients of the gates beside it; only one layer's at a time.
   void lstm() {
     keep_argument("input");
-    for (const ir::ValueId state : call_.values("hx")) keep(state);
-    keep(call_.outputs().front());
+    for (const ir::ValueId state : op_.values("hx")) keep(state);
+    keep(op_.outputs().front());
     const Recurrent sizes = recurrent();
-    const std::int64_t item = item_bytes(call_.output());
+    const std::int64_t item = item_bytes(op_.output());
     const auto pages = [&](std::int64_t elements) { return (elements * item + 4095) / 4096 * 4096; };
     const std::int64_t steps = sizes.rows / std::max<std::int64_t>(1, sizes.batch);
     std::int64_t bytes = between_layers(sizes) * item;
@@ -307,7 +307,7 @@ class Rules {
     }
     saved_.hidden_bytes += bytes;
     std::int64_t weights = 0;
-    for (const ir::ValueId weight : call_.values("params")) weights += call_.shape(weight).bytes();
+    for (const ir::ValueId weight : op_.values("params")) weights += op_.shape(weight).bytes();
     const std::int64_t of_a_layer = weights / std::max<std::int64_t>(1, sizes.layers * sizes.directions);
     saved_.backward_workspace =
         std::max<std::int64_t>(0, of_a_layer * 5 / 4 + 6 * sizes.rows * sizes.hidden * item - (weights - of_a_layer));
@@ -316,13 +316,13 @@ class Rules {
   // Step by step through plain operators: the states, for a GRU also its gates and what they multiply.
   void steps() {
     keep_argument("input");
-    for (const ir::ValueId state : call_.values("hx")) keep(state);
+    for (const ir::ValueId state : op_.values("hx")) keep(state);
     const Recurrent sizes = recurrent();
     const std::int64_t cells = sizes.directions * sizes.rows * sizes.hidden;
     const std::int64_t first = sizes.directions * sizes.batch * sizes.hidden;
-    const std::int64_t kept = call_.name() == "gru" ? 7 * cells : cells + first;
+    const std::int64_t kept = op_.name() == "gru" ? 7 * cells : cells + first;
     const std::int64_t elements = sizes.layers * kept + (sizes.layers - 1) * cells + between_layers(sizes);
-    saved_.hidden_bytes += elements * item_bytes(call_.output());
+    saved_.hidden_bytes += elements * item_bytes(op_.output());
   }
 
   void by_kind() {
@@ -346,34 +346,34 @@ class Rules {
     static const std::unordered_set<std::string_view> kInputAndResult = {
         "norm", "linalg_vector_norm", "std", "prod", "logsumexp", "amax", "amin", "cumprod", "elu"};
     static const std::unordered_set<std::string_view> kResultInPlace = {"leaky_relu", "hardtanh", "elu", "threshold"};
-    if (kNothing.contains(call_.name())) return;
-    if (kResult.contains(call_.name()) || (call_.in_place() && kResultInPlace.contains(call_.name())))
-      return keep(call_.outputs().front());
-    if (moves_data_only(call_.name())) return look_up();
-    for (const ir::ValueId input : call_.inputs()) keep(input);
-    if (call_.name() == "embedding") saved_.values = {call_.value("indices")};
-    if (kInputAndResult.contains(call_.name())) keep(call_.outputs().front());
-    if (call_.in_place()) saved_.hidden_bytes += call_.output().bytes();  // what its input was before
+    if (kNothing.contains(op_.name())) return;
+    if (kResult.contains(op_.name()) || (op_.in_place() && kResultInPlace.contains(op_.name())))
+      return keep(op_.outputs().front());
+    if (moves_data_only(op_.name())) return look_up();
+    for (const ir::ValueId input : op_.inputs()) keep(input);
+    if (op_.name() == "embedding") saved_.values = {op_.value("indices")};
+    if (kInputAndResult.contains(op_.name())) keep(op_.outputs().front());
+    if (op_.in_place()) saved_.hidden_bytes += op_.output().bytes();  // what its input was before
   }
 
   // Indices and masks say where the gradient goes.
   void look_up() {
     for (const char* name : {"index", "indices", "mask", "condition"})
-      for (const ir::ValueId value : call_.values(name)) keep(value);
+      for (const ir::ValueId value : op_.values(name)) keep(value);
   }
 
-  const Call& call_;
+  const ShapedOperator& op_;
   const std::vector<bool>& needs_;
   Saved saved_;
 };
 
 }  // namespace
 
-Saved saved_by(const Call& call, const std::vector<bool>& needs_gradient) {
-  const std::vector<ir::ValueId> outputs = call.outputs();
+Saved saved_by(const ShapedOperator& op, const std::vector<bool>& needs_gradient) {
+  const std::vector<ir::ValueId> outputs = op.outputs();
   const bool recorded =
       std::any_of(outputs.begin(), outputs.end(), [&](ir::ValueId value) { return needs_gradient[value]; });
-  return recorded ? Rules(call, needs_gradient).apply() : Saved();
+  return recorded ? Rules(op, needs_gradient).apply() : Saved();
 }
 
 }  // namespace ravnest::graph

@@ -1,4 +1,4 @@
-// What autograd keeps of an operator call until its backward, and what it needs for a moment, from sizes alone.
+// What autograd keeps of an operator until its backward, and what it needs for a moment, from sizes alone.
 //
 // Written down from torch's derivative formulas as its CPU kernels go through them: dropout keeps a mask of the input's
 // type (CUDA keeps bools, so the true figure there is smaller); attention without dropout is fused and keeps one number
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ravnest/graph/operators/call.h"
+#include "ravnest/graph/operators/shaped_operator.h"
 
 namespace ravnest::graph {
 
@@ -22,6 +22,6 @@ struct Saved {
 };
 
 // Nothing is kept where no input needs a gradient. `needs_gradient` is per value of the graph.
-Saved saved_by(const Call& call, const std::vector<bool>& needs_gradient);
+Saved saved_by(const ShapedOperator& op, const std::vector<bool>& needs_gradient);
 
 }  // namespace ravnest::graph

@@ -7,8 +7,8 @@
 #include <unordered_set>
 
 #include "ravnest/graph/ir/verify.h"
-#include "ravnest/graph/operators/call.h"
 #include "ravnest/graph/operators/operator_sets.h"
+#include "ravnest/graph/operators/shaped_operator.h"
 
 namespace ravnest::graph {
 namespace {
@@ -34,11 +34,11 @@ class Walk {
         gradient_of_(graph.values.size(), -1) {}
 
   StepMemory run() {
-    const int count = static_cast<int>(graph_.nodes.size());
+    const int count = static_cast<int>(graph_.operators.size());
     for (int i = 0; i < count; ++i) {
-      calls_.emplace_back(graph_.nodes[i], shapes_);
-      saved_.push_back(saved_by(calls_[i], needs_));
-      for (const ir::ValueId value : calls_[i].inputs()) last_use_[value] = i;
+      operators_.emplace_back(graph_.operators[i], shapes_);
+      saved_.push_back(saved_by(operators_[i], needs_));
+      for (const ir::ValueId value : operators_[i].inputs()) last_use_[value] = i;
     }
     for (const ir::Argument& output : graph_.outputs)
       ir::for_each_ref(output, [&](const ir::Ref& ref) { last_use_[ref.value] = count; });
@@ -65,9 +65,9 @@ class Walk {
     if (is_pass(storage) && --holders_[storage] == 0) live_ -= storages_.memories[storage].bytes;
   }
 
-  std::set<int> kept_storages(int node) const {
+  std::set<int> kept_storages(int op) const {
     std::set<int> kept;
-    for (const ir::ValueId value : saved_[node].values) {
+    for (const ir::ValueId value : saved_[op].values) {
       const int storage = storages_.of[value];
       if (storage >= 0 && storages_.memories[storage].owner != Owner::kModel) kept.insert(storage);
     }
@@ -75,20 +75,20 @@ class Walk {
   }
 
   void count_saved() {
-    const int count = static_cast<int>(graph_.nodes.size());
+    const int count = static_cast<int>(graph_.operators.size());
     struct Holders {
       int first = -1;
       int last = -1;
     };
     std::vector<Holders> holders(storages_.memories.size());
-    const auto note = [&](int storage, int node) {
-      if (holders[storage].first < 0) holders[storage].first = node;
-      holders[storage].last = node;
+    const auto note = [&](int storage, int op) {
+      if (holders[storage].first < 0) holders[storage].first = op;
+      holders[storage].last = op;
     };
     for (int i = 0; i < count; ++i) {
       result_.saved_bytes.push_back(saved_[i].hidden_bytes);
       for (const int storage : kept_storages(i)) note(storage, i);
-      for (const ir::ValueId value : calls_[i].outputs())
+      for (const ir::ValueId value : operators_[i].outputs())
         if (last_use_[value] == count && is_pass(storages_.of[value])) note(storages_.of[value], i);
     }
     std::vector<std::int64_t> again(count + 1, 0);
@@ -104,14 +104,14 @@ class Walk {
   }
 
   void forward(int i) {
-    for (const ir::ValueId value : calls_[i].outputs()) hold(storages_.of[value]);
+    for (const ir::ValueId value : operators_[i].outputs()) hold(storages_.of[value]);
     for (const int storage : kept_storages(i)) hold(storage);
     allocate(saved_[i].hidden_bytes + saved_[i].forward_workspace);
     live_ -= saved_[i].forward_workspace;
     std::set<ir::ValueId> ended;
-    for (const ir::ValueId value : calls_[i].inputs())
+    for (const ir::ValueId value : operators_[i].inputs())
       if (last_use_[value] == i) ended.insert(value);
-    for (const ir::ValueId value : calls_[i].outputs())
+    for (const ir::ValueId value : operators_[i].outputs())
       if (last_use_[value] < 0) ended.insert(value);
     for (const ir::ValueId value : ended) release(storages_.of[value]);
   }
@@ -154,21 +154,22 @@ class Walk {
   }
 
   int gradient_for(int i, ir::ValueId input, const std::vector<ir::ValueId>& outputs) {
-    const bool handed_on = passes_gradient_on(calls_[i].name()) && outputs.size() == 1 &&
+    const bool handed_on = passes_gradient_on(operators_[i].name()) && outputs.size() == 1 &&
                            shapes_[input].elements() <= shapes_[outputs.front()].elements();
     const bool same_size = shapes_[input].elements() == shapes_[outputs.front()].elements();
-    const bool is_part = calls_[i].name() == "cat" || calls_[i].name() == "concat" || calls_[i].name() == "stack";
+    const bool is_part =
+        operators_[i].name() == "cat" || operators_[i].name() == "concat" || operators_[i].name() == "stack";
     if (handed_on && (same_size || is_part)) return gradient_of_[outputs.front()];
     return new_gradient(shapes_[input].bytes());
   }
 
   void backward(int i) {
     std::vector<ir::ValueId> outputs;
-    for (const ir::ValueId value : calls_[i].outputs())
+    for (const ir::ValueId value : operators_[i].outputs())
       if (gradient_of_[value] >= 0) outputs.push_back(value);
     if (outputs.empty()) return;
     std::set<ir::ValueId> inputs;
-    for (const ir::ValueId value : calls_[i].inputs())
+    for (const ir::ValueId value : operators_[i].inputs())
       if (needs_[value]) inputs.insert(value);
     allocate(saved_[i].backward_workspace);
     std::vector<std::pair<ir::ValueId, int>> made;
@@ -192,7 +193,7 @@ class Walk {
   const Shapes& shapes_;
   const Storages& storages_;
   const std::vector<bool>& needs_;
-  std::vector<Call> calls_;
+  std::vector<ShapedOperator> operators_;
   std::vector<Saved> saved_;
   std::vector<int> last_use_;  // per value; -1: none
   std::vector<int> holders_;   // per storage: values in use and operators that keep it

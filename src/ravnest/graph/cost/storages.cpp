@@ -4,22 +4,22 @@
 #include <string>
 #include <unordered_map>
 
-#include "ravnest/graph/operators/call.h"
 #include "ravnest/graph/operators/operator_sets.h"
 #include "ravnest/graph/operators/operators.h"
+#include "ravnest/graph/operators/shaped_operator.h"
 
 namespace ravnest::graph {
 namespace {
 
 // Whether a result that may share its input's memory does, at these sizes.
-bool is_view(const Call& call, const Shape& input, const Shape& output) {
-  const std::string_view name = call.name();
+bool is_view(const ShapedOperator& op, const Shape& input, const Shape& output) {
+  const std::string_view name = op.name();
   if (name == "view" || name == "reshape" || name == "flatten" || name == "unflatten" || name == "reshape_as" ||
       name == "view_as")
     return viewable(input, output.sizes);
   if (name == "contiguous") return input.contiguous();
-  if (name == "to" || name == "type_as") return input.dtype == output.dtype && !call.flag("copy", false);
-  if (name.ends_with("dropout")) return call.in_place() || !call.flag("train", true) || call.number("p", 0.5) == 0;
+  if (name == "to" || name == "type_as") return input.dtype == output.dtype && !op.flag("copy", false);
+  if (name.ends_with("dropout")) return op.in_place() || !op.flag("train", true) || op.number("p", 0.5) == 0;
   return name != "unsafe_chunk" && name != "conj_physical";
 }
 
@@ -43,15 +43,15 @@ class Finder {
     for (const ir::Input& input : graph_.inputs) {
       if (input.value >= 0 && graph_.values[input.value].kind == ir::ValueKind::kTensor) place_input(input);
     }
-    for (const ir::Node& node : graph_.nodes) {
-      const Result<Effects> effects = effects_of(node);
-      if (!effects.ok()) return effects.status().with_context(text("node \"", node.name, "\""));
-      const Call call(node, shapes_);
+    for (const ir::Operator& op : graph_.operators) {
+      const Result<Effects> effects = effects_of(op);
+      if (!effects.ok()) return effects.status().with_context(text("at \"", op.name, "\""));
+      const ShapedOperator shaped(op, shapes_);
       for (const auto& [output, input] : effects->aliases) {
-        if (result_.of[output] < 0 && is_view(call, shapes_[input], shapes_[output]))
+        if (result_.of[output] < 0 && is_view(shaped, shapes_[input], shapes_[output]))
           result_.of[output] = result_.of[input];
       }
-      for (const ir::ValueId output : call.outputs()) {
+      for (const ir::ValueId output : shaped.outputs()) {
         if (result_.of[output] < 0 && graph_.values[output].kind == ir::ValueKind::kTensor)
           result_.of[output] = add(Owner::kPass, shapes_[output].bytes());
       }
@@ -107,12 +107,12 @@ std::vector<bool> gradient_flow(const ir::Model& model, const ir::Graph& graph) 
     }
   }
   const Shapes no_shapes;
-  for (const ir::Node& node : graph.nodes) {
-    const Call call(node, no_shapes);
-    if (stops_gradient(call.name())) continue;
-    const std::vector<ir::ValueId> inputs = call.inputs();
+  for (const ir::Operator& op : graph.operators) {
+    const ShapedOperator shaped(op, no_shapes);
+    if (stops_gradient(shaped.name())) continue;
+    const std::vector<ir::ValueId> inputs = shaped.inputs();
     if (std::none_of(inputs.begin(), inputs.end(), [&](ir::ValueId value) { return needs[value]; })) continue;
-    for (const ir::ValueId output : call.outputs()) {
+    for (const ir::ValueId output : shaped.outputs()) {
       const ir::Value& value = graph.values[output];
       needs[output] = value.kind == ir::ValueKind::kTensor && is_floating(value.tensor.dtype);
     }

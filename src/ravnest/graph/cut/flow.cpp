@@ -36,17 +36,17 @@ class Analysis {
     flow_.used_at.resize(graph.values.size());
     flow_.inputs.assign(graph.values.size(), nullptr);
     flow_.anywhere.assign(graph.values.size(), false);
-    flow_.refusals.resize(graph.nodes.size() + 1);
+    flow_.refusals.resize(graph.operators.size() + 1);
   }
 
   Result<Flow> run() {
     for (const ir::Input& input : graph_.inputs) {
       if (input.value >= 0) flow_.inputs[input.value] = &input;
     }
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    for (std::size_t i = 0; i < graph_.operators.size(); ++i) {
       if (Status status = visit(static_cast<int>(i)); !status.ok()) return status;
     }
-    const int end = static_cast<int>(graph_.nodes.size());
+    const int end = static_cast<int>(graph_.operators.size());
     for (const ir::Argument& output : graph_.outputs)
       ir::for_each_ref(output, [&](ir::Ref ref) { use(ref.value, end); });
     find_free_values();
@@ -61,12 +61,12 @@ class Analysis {
   }
 
   Status visit(int position) {
-    const ir::Node& node = graph_.nodes[position];
-    Result<Effects> effects = effects_of(node);
-    if (!effects.ok()) return effects.status().with_context(text("node \"", node.name, "\""));
-    for (const ir::NamedArgument& input : node.inputs)
+    const ir::Operator& op = graph_.operators[position];
+    Result<Effects> effects = effects_of(op);
+    if (!effects.ok()) return effects.status().with_context(text("at \"", op.name, "\""));
+    for (const ir::NamedArgument& input : op.inputs)
       ir::for_each_ref(input.value, [&](ir::Ref ref) { use(ref.value, position); });
-    for (const ir::Argument& output : node.outputs)
+    for (const ir::Argument& output : op.outputs)
       ir::for_each_ref(output, [&](ir::Ref ref) { flow_.defined_at[ref.value] = position; });
     for (const auto& [output, input] : effects->aliases) aliases_.join(output, input);
     for (const ir::ValueId value : effects->writes) written_at_[value].push_back(position);
@@ -90,14 +90,14 @@ class Analysis {
       if (changed && input->kind != ir::InputKind::kUser) flow_.changed.insert(input->target);
       flow_.anywhere[value] = is_data && !changed && !changed_elsewhere_.contains(input->target);
     }
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    for (std::size_t i = 0; i < graph_.operators.size(); ++i) {
       bool free = flow_.pure[i];
-      for (const ir::NamedArgument& input : graph_.nodes[i].inputs) {
+      for (const ir::NamedArgument& input : graph_.operators[i].inputs) {
         ir::for_each_ref(input.value, [&](ir::Ref ref) {
           free = free && (graph_.values[ref.value].kind != ir::ValueKind::kTensor || flow_.anywhere[ref.value]);
         });
       }
-      for (const ir::Argument& output : graph_.nodes[i].outputs) {
+      for (const ir::Argument& output : graph_.operators[i].outputs) {
         ir::for_each_ref(output, [&](ir::Ref ref) {
           flow_.anywhere[ref.value] =
               free && graph_.values[ref.value].kind == ir::ValueKind::kTensor && !memory_is_written(ref.value);
@@ -136,13 +136,13 @@ class Analysis {
     for (const auto& [set, life] : lives) {
       const int last = life.owned ? life.last_use : life.last_write;
       const std::string& name = life.owned ? flow_.inputs[life.named]->target : graph_.values[life.named].name;
-      const ir::Node& writer = graph_.nodes[life.last_write];
+      const ir::Operator& writer = graph_.operators[life.last_write];
       const std::string module = ir::module_path(writer);
       const std::string by = text("\"", writer.name, "\"", module.empty() ? "" : " in ", module);
       const std::string reason =
           life.owned ? text("between the uses of \"", name, "\", which is changed in place by ", by)
                      : text("between the making of \"", name, "\" and its last change in place, by ", by);
-      for (int p = life.first + 1; p <= last && p < static_cast<int>(graph_.nodes.size()); ++p) {
+      for (int p = life.first + 1; p <= last && p < static_cast<int>(graph_.operators.size()); ++p) {
         if (p > 0 && flow_.refusals[p].empty()) flow_.refusals[p] = reason;
       }
     }
@@ -170,7 +170,7 @@ bool is_sent(const ir::Graph& graph, const Flow& flow, std::size_t value) {
 
 std::vector<std::int64_t> crossing_sums(const ir::Graph& graph, const Flow& flow,
                                         const std::vector<std::int64_t>& amounts) {
-  std::vector<std::int64_t> sums(graph.nodes.size() + 2, 0);
+  std::vector<std::int64_t> sums(graph.operators.size() + 2, 0);
   for (std::size_t value = 0; value < graph.values.size(); ++value) {
     if (!is_sent(graph, flow, value)) continue;
     sums[flow.defined_at[value] + 1] += amounts[value];

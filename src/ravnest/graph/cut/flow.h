@@ -11,15 +11,16 @@
 namespace ravnest::graph {
 
 struct Flow {
-  std::vector<int> defined_at;            // per value: node position; -1 for an input
-  std::vector<std::vector<int>> used_at;  // per value: node positions, ascending; nodes.size() for a graph output
-  std::vector<const ir::Input*> inputs;   // per value: the input that it is, or nullptr
-  std::vector<bool> anywhere;             // per value: computable in any stage from constants and sizes alone
-  std::vector<bool> pure;                 // per node: writes nothing and draws no random numbers
-  std::set<std::string> changed;          // tensors of the model that a node changes in place, by name
-  // Per position p, "the cut before node p": why it is not allowed; empty where it is. A cut is refused inside the life
-  // of memory that is written in place, from its making (or first use, for a buffer) to the last write through any of
-  // its names, since the other side would not see the write.
+  std::vector<int> defined_at;  // per value: operator position; -1 for an input
+  std::vector<std::vector<int>>
+      used_at;  // per value: operator positions, ascending; operators.size() for a graph output
+  std::vector<const ir::Input*> inputs;  // per value: the input that it is, or nullptr
+  std::vector<bool> anywhere;            // per value: computable in any stage from constants and sizes alone
+  std::vector<bool> pure;                // per operator: writes nothing and draws no random numbers
+  std::set<std::string> changed;         // tensors of the model that an operator changes in place, by name
+  // Per position p, "the cut before operator p": why it is not allowed; empty where it is. A cut is refused inside the
+  // life of memory that is written in place, from its making (or first use, for a buffer) to the last write through any
+  // of its names, since the other side would not see the write.
   std::vector<std::string> refusals;
 };
 
@@ -33,7 +34,7 @@ Result<Flow> analyse_flow(const ir::Graph& graph, const std::set<std::string>& c
 bool is_sent(const ir::Graph& graph, const Flow& flow, std::size_t value);
 
 // The sum of `amounts` (per value) over the tensors that have to be sent over a cut, for all positions from 0 to
-// nodes.size(): those made, or given by the user, before it and read behind it.
+// operators.size(): those made, or given by the user, before it and read behind it.
 std::vector<std::int64_t> crossing_sums(const ir::Graph& graph, const Flow& flow,
                                         const std::vector<std::int64_t>& amounts);
 

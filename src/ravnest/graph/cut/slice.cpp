@@ -61,11 +61,11 @@ class Slicer {
   std::string refusal(std::span<const int> cuts) const {
     int previous = 0;
     for (const int cut : cuts) {
-      if (cut <= previous || cut >= static_cast<int>(model_.train.nodes.size()))
-        return text("cut ", cut, ": positions must ascend and lie between 1 and ", model_.train.nodes.size() - 1);
+      if (cut <= previous || cut >= static_cast<int>(model_.train.operators.size()))
+        return text("cut ", cut, ": positions must ascend and lie between 1 and ", model_.train.operators.size() - 1);
       previous = cut;
       if (!train_.refusals[cut].empty())
-        return text(cut_text(model_.train.nodes[cut].name), "it lies ", train_.refusals[cut]);
+        return text(cut_text(model_.train.operators[cut].name), "it lies ", train_.refusals[cut]);
     }
     std::vector<int> unused;
     return place_eval_cuts(cuts, unused);
@@ -100,7 +100,7 @@ class Slicer {
     for (const std::string& each : group->second) uses[each].push_back(position);
   }
 
-  // The first and the last node that use a weight.
+  // The first and the last operator that use a weight.
   struct Span {
     int first = 0;
     int last = 0;
@@ -115,22 +115,22 @@ class Slicer {
     return static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), position) - cuts.begin());
   }
 
-  // Positions for the eval graph such that every weight is used in a stage that has it. The node of the same name is
-  // taken where that is right, else the cheapest position.
+  // Positions for the eval graph such that every weight is used in a stage that has it. The operator of the same name
+  // is taken where that is right, else the cheapest position.
   std::string place_eval_cuts(std::span<const int> cuts, std::vector<int>& eval_cuts) const {
     const int last_stage = static_cast<int>(cuts.size());
     const auto train_stage = [&](int position) { return std::min(stage_of(position, cuts), last_stage); };
     int previous = 0;
     for (int k = 1; k <= last_stage; ++k) {
       int low = previous;
-      int high = static_cast<int>(model_.eval.nodes.size());
+      int high = static_cast<int>(model_.eval.operators.size());
       for (const auto& [train, eval] : spans_) {
         if (train_stage(train.last) < k) low = std::max(low, eval.last + 1);
         if (train_stage(train.first) >= k) high = std::min(high, eval.first);
       }
       const int chosen = best_eval_position(low, high, cuts[k - 1]);
       if (chosen < 0)
-        return text(cut_text(model_.train.nodes[cuts[k - 1]].name),
+        return text(cut_text(model_.train.operators[cuts[k - 1]].name),
                     "the eval graph has no place where the same weights are on either side");
       eval_cuts.push_back(chosen);
       previous = chosen;
@@ -139,16 +139,17 @@ class Slicer {
   }
 
   bool eval_allows(int position) const {
-    return position == 0 || position == static_cast<int>(model_.eval.nodes.size()) || eval_.refusals[position].empty();
+    return position == 0 || position == static_cast<int>(model_.eval.operators.size()) ||
+           eval_.refusals[position].empty();
   }
 
   int best_eval_position(int low, int high, int train_position) const {
-    const std::string& name = model_.train.nodes[train_position].name;
+    const std::string& name = model_.train.operators[train_position].name;
     int best = -1;
     std::int64_t fewest = 0;
-    for (int p = low; p <= high && p <= static_cast<int>(model_.eval.nodes.size()); ++p) {
+    for (int p = low; p <= high && p <= static_cast<int>(model_.eval.operators.size()); ++p) {
       if (!eval_allows(p)) continue;
-      if (p < static_cast<int>(model_.eval.nodes.size()) && model_.eval.nodes[p].name == name) return p;
+      if (p < static_cast<int>(model_.eval.operators.size()) && model_.eval.operators[p].name == name) return p;
       const std::int64_t tensors = eval_crossing_[p];
       if (best < 0 || tensors < fewest) {
         best = p;
@@ -158,7 +159,7 @@ class Slicer {
     return best;
   }
 
-  // A weight that no node uses goes with the weight before it.
+  // A weight that no operator uses goes with the weight before it.
   StageSets weight_owners(const std::vector<int>& cuts) const {
     StageSets owners;
     int previous = 0;
@@ -188,7 +189,7 @@ class Slicer {
     for (int k = 0; k < static_cast<int>(stages.size()); ++k) {
       const int begin = k == 0 ? 0 : cuts[k - 1];
       const bool last = k + 1 == static_cast<int>(stages.size());
-      const int end = last ? static_cast<int>(graph.nodes.size()) : cuts[k];
+      const int end = last ? static_cast<int>(graph.operators.size()) : cuts[k];
       std::set<ir::ValueId> tensors = stage_tensors(graph, flow, interfaces[k], begin, end, last);
       for (const ir::Input& input : graph.inputs) {
         const auto owner = owners.find(input.target);
@@ -248,7 +249,7 @@ class Slicer {
   std::map<std::string, std::vector<std::string>> groups_;
   Flow train_;
   Flow eval_;
-  std::map<std::string, std::vector<int>> train_uses_;  // weight -> the nodes that use it under any name
+  std::map<std::string, std::vector<int>> train_uses_;  // weight -> the operators that use it under any name
   std::map<std::string, std::vector<int>> eval_uses_;
   std::vector<std::pair<Span, Span>> spans_;  // of each weight that both graphs use: in training, in eval
   std::vector<std::int64_t> eval_crossing_;   // tensors over each position of the eval graph
@@ -256,7 +257,7 @@ class Slicer {
 
 }  // namespace
 
-std::string cut_text(const std::string& node) { return text("cut before \"", node, "\": "); }
+std::string cut_text(const std::string& op) { return text("cut before \"", op, "\": "); }
 
 Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const ir::SymbolValues& symbols) {
   return possible_cuts(model, evaluate_shapes(model.train, symbol_values(model.train, symbols)));
@@ -271,7 +272,7 @@ Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const Shapes& sha
       crossing_sums(model.train, slicer.train_flow(), std::vector<std::int64_t>(shapes.size(), 1));
   const std::vector<std::int64_t> bytes_over = crossing_sums(model.train, slicer.train_flow(), bytes);
   std::vector<Cut> cuts;
-  for (int position = 1; position < static_cast<int>(model.train.nodes.size()); ++position) {
+  for (int position = 1; position < static_cast<int>(model.train.operators.size()); ++position) {
     cuts.push_back(
         {position, slicer.refusal({&position, 1}), static_cast<int>(tensors_over[position]), bytes_over[position]});
   }

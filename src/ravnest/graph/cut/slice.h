@@ -1,9 +1,9 @@
 // Cutting a model into stages.
 //
-// Stage k runs the nodes between cut k and cut k+1, with the weights that they use. What a stage makes goes straight to
-// the stages that read it, however far down; the model's own inputs likewise. The last stage returns what the model
-// returns. Sizes, and masks made of sizes alone, are computed again where they are needed and never sent.
-// The eval graph is cut where the same weights fall into the same stages.
+// Stage k runs the operators between cut k and cut k+1, with the weights that they use. What a stage makes goes
+// straight to the stages that read it, however far down; the model's own inputs likewise. The last stage returns what
+// the model returns. Sizes, and masks made of sizes alone, are computed again where they are needed and never sent. The
+// eval graph is cut where the same weights fall into the same stages.
 #pragma once
 
 #include <span>
@@ -18,16 +18,17 @@
 namespace ravnest::graph {
 
 // What a refusal begins with: 'cut before "relu_3": '.
-std::string cut_text(const std::string& node);
+std::string cut_text(const std::string& op);
 
 struct Cut {
-  int position = 0;        // before this node of the training graph
+  int position = 0;        // before this operator of the training graph
   std::string refusal;     // why it is not allowed, cut_text first; empty where it is
   int tensors = 0;         // how many cross it
   std::int64_t bytes = 0;  // of those, at the given sizes
 };
 
-// All positions between two nodes. `symbols` gives sizes other than the capture's; what it leaves out is as captured.
+// All positions between two operators. `symbols` gives sizes other than the capture's; what it leaves out is as
+// captured.
 Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const ir::SymbolValues& symbols = {});
 // The same at sizes that are known already, one shape per value of the training graph.
 Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const Shapes& shapes);

@@ -39,9 +39,9 @@ std::vector<ir::Model> stages_of(const ir::Model& model, std::vector<int> cuts) 
   return std::move(*stages);
 }
 
-std::vector<std::string> node_names(const ir::Graph& graph) {
+std::vector<std::string> operator_names(const ir::Graph& graph) {
   std::vector<std::string> names;
-  for (const ir::Node& node : graph.nodes) names.push_back(node.name);
+  for (const ir::Operator& op : graph.operators) names.push_back(op.name);
   return names;
 }
 
@@ -70,7 +70,7 @@ std::vector<Engine> engines(std::vector<ir::Model> stages) {
   return result;
 }
 
-// Two linear layers with an activation between them: nodes 0, 1, 2.
+// Two linear layers with an activation between them: operators 0, 1, 2.
 ir::Model layers() {
   ModelBuilder builder;
   const Ref w = builder.parameter("first.w", {2, 2}, {1, -2, 3, 4});
@@ -102,7 +102,7 @@ TEST(Slice, EachStageIsAnArchiveOfItsOwn) {
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(ir::testing::shown(*again), ir::testing::shown(stage));
   }
-  EXPECT_EQ(stages[1].train.nodes[0].place, 2) << "places are those of the whole model";
+  EXPECT_EQ(stages[1].train.operators[0].place, 2) << "places are those of the whole model";
 }
 
 TEST(Slice, PositionsOutsideOfTheGraphOrOutOfOrderAreRefused) {
@@ -141,9 +141,9 @@ TEST(Slice, NoCutBetweenASplitAndAWriteToOneOfItsPieces) {
   const Ref a = builder.call("a", "torch.ops.aten.neg.default", of(x), kBatch);
   const Ref left = builder.tensor("left", {dynamic("s0"), fixed(1)});
   const Ref right = builder.tensor("right", {dynamic("s0"), fixed(1)});
-  builder.node("split", "torch.ops.aten.split.Tensor",
-               {{"self", a}, {"split_size", std::int64_t{1}}, {"dim", std::int64_t{1}}},
-               {std::vector<Ref>{left, right}});
+  builder.add("split", "torch.ops.aten.split.Tensor",
+              {{"self", a}, {"split_size", std::int64_t{1}}, {"dim", std::int64_t{1}}},
+              {std::vector<Ref>{left, right}});
   builder.call("add_", "torch.ops.aten.add_.Tensor", of(left, std::int64_t{1}), {dynamic("s0"), fixed(1)});
   const Ref b = builder.call("b", "torch.ops.aten.neg.default", of(a), kBatch);
   const ir::Model model = builder.returns({b});
@@ -168,7 +168,7 @@ TEST(Slice, NoCutBetweenTheUsesOfABufferThatIsWritten) {
   EXPECT_EQ(refusal(model, 4), "");
   const std::vector<ir::Model> stages = stages_of(model, {1, 4});
   EXPECT_THAT(weight_names(stages[1]), ElementsAre("count"));
-  EXPECT_THAT(node_names(stages[1].train), ElementsAre("add_", "b", "add__1")) << "writes that nobody reads stay";
+  EXPECT_THAT(operator_names(stages[1].train), ElementsAre("add_", "b", "add__1")) << "writes that nobody reads stay";
 }
 
 TEST(Slice, SizesAreReadOffWhatAStageIsGivenAndNeverSent) {
@@ -182,8 +182,8 @@ TEST(Slice, SizesAreReadOffWhatAStageIsGivenAndNeverSent) {
                    {{"self", a}, {"size", std::vector<ir::IntOrRef>{std::int64_t{2}, n}}}, {fixed(2), dynamic("s0")});
   const ir::Model model = builder.returns({flat});
   const std::vector<ir::Model> stages = stages_of(model, {2});
-  ASSERT_THAT(node_names(stages[1].train), ElementsAre("n", "flat"));
-  EXPECT_EQ(stages[1].train.nodes[0].target, "torch.ops.aten.sym_size.int");
+  ASSERT_THAT(operator_names(stages[1].train), ElementsAre("n", "flat"));
+  EXPECT_EQ(stages[1].train.operators[0].target, "torch.ops.aten.sym_size.int");
   EXPECT_EQ(stages[1].stage->train.inputs.size(), 1U) << "only the tensor";
   std::vector<Engine> chain = engines(stages);
   EXPECT_EQ(run_chain(chain, {at::ones({9, 2})}, Mode::kTrain)[0].toTensor().sizes(),
@@ -202,7 +202,7 @@ TEST(Slice, AMaskMadeOfSizesAloneIsMadeAgainWhereItIsRead) {
   const Ref b = builder.call("b", "torch.ops.aten.mul.Tensor", of(a, mask), kBatch);
   const ir::Model model = builder.returns({b});
   const std::vector<ir::Model> stages = stages_of(model, {4});
-  EXPECT_THAT(node_names(stages[1].train), ElementsAre("n", "row", "mask", "b"));
+  EXPECT_THAT(operator_names(stages[1].train), ElementsAre("n", "row", "mask", "b"));
   EXPECT_EQ(stages[1].stage->train.inputs.size(), 1U);
   EXPECT_EQ(possible_cuts(model).value()[3].tensors, 1);
   std::vector<Engine> chain = engines(stages);
@@ -290,11 +290,11 @@ TEST(Slice, EachTensorIsFirstUsedInTheStageThatKeepsItWhereTheWholeModelUsesItFi
 
 TEST(Slice, TheEvalGraphIsCutWhereTheSameWeightsFallIntoTheSameStages) {
   ir::Model model = layers();
-  model.eval.nodes.erase(model.eval.nodes.begin() + 1);  // eval does without the activation
-  model.eval.nodes[1].inputs[0].value = Ref{3};          // what the first layer makes
+  model.eval.operators.erase(model.eval.operators.begin() + 1);  // eval does without the activation
+  model.eval.operators[1].inputs[0].value = Ref{3};              // what the first layer makes
   const std::vector<ir::Model> stages = stages_of(model, {1});
-  EXPECT_THAT(node_names(stages[0].eval), ElementsAre("a"));
-  EXPECT_THAT(node_names(stages[1].eval), ElementsAre("c"));
+  EXPECT_THAT(operator_names(stages[0].eval), ElementsAre("a"));
+  EXPECT_THAT(operator_names(stages[1].eval), ElementsAre("c"));
   const Engine whole = Engine::create(model).value();
   std::vector<Engine> chain = engines(stages);
   const at::Tensor x = at::randn({3, 2});
@@ -307,7 +307,7 @@ TEST(Flow, KnowsWhoMakesAndReadsEachValue) {
   EXPECT_EQ(flow.defined_at[2], -1) << "the input";
   EXPECT_EQ(flow.defined_at[3], 0);
   EXPECT_THAT(flow.used_at[3], ElementsAre(1));
-  EXPECT_THAT(flow.used_at[5], ElementsAre(3)) << "the graph's output, behind the last node";
+  EXPECT_THAT(flow.used_at[5], ElementsAre(3)) << "the graph's output, behind the last operator";
   std::vector<std::int64_t> amounts(model.train.values.size(), 1);
   EXPECT_EQ(crossing_sums(model.train, flow, amounts)[2], 1);
   amounts[4] = 100;

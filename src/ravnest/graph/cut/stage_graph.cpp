@@ -13,8 +13,8 @@ int stage_of(int position, const std::vector<int>& cuts) {
 }
 
 template <class Function>
-void for_each_input(const ir::Node& node, Function&& function) {
-  for (const ir::NamedArgument& input : node.inputs)
+void for_each_input(const ir::Operator& op, Function&& function) {
+  for (const ir::NamedArgument& input : op.inputs)
     ir::for_each_ref(input.value, [&](const ir::Ref& ref) { function(ref.value); });
 }
 
@@ -26,7 +26,8 @@ class Needs {
 
   void collect(bool last_stage) {
     for (int i = begin_; i < end_; ++i) {
-      if (!makes_sizes(graph_.nodes[i])) for_each_input(graph_.nodes[i], [&](ir::ValueId value) { need(value); });
+      if (!makes_sizes(graph_.operators[i]))
+        for_each_input(graph_.operators[i], [&](ir::ValueId value) { need(value); });
     }
     if (!last_stage) return;
     for (const ir::Argument& output : graph_.outputs)
@@ -51,10 +52,11 @@ class Needs {
 
   bool is_size(ir::ValueId value) const { return graph_.values[value].kind != ir::ValueKind::kTensor; }
 
-  // What such a node reads is needed only if somebody needs the size, and nobody knows it from a tensor that is there.
-  bool makes_sizes(const ir::Node& node) const {
-    bool only_sizes = !node.outputs.empty();
-    for (const ir::Argument& output : node.outputs)
+  // What such an operator reads is needed only if somebody needs the size, and nobody knows it from a tensor that is
+  // there.
+  bool makes_sizes(const ir::Operator& op) const {
+    bool only_sizes = !op.outputs.empty();
+    for (const ir::Argument& output : op.outputs)
       ir::for_each_ref(output, [&](const ir::Ref& ref) { only_sizes = only_sizes && is_size(ref.value); });
     return only_sizes;
   }
@@ -70,17 +72,17 @@ class Needs {
     if (input != nullptr && input->kind != ir::InputKind::kUser) return;  // the stage's own tensor
     if (flow_.anywhere[value]) {
       remade.insert(value);
-      for_each_input(graph_.nodes[flow_.defined_at[value]], [&](ir::ValueId each) { need(each); });
+      for_each_input(graph_.operators[flow_.defined_at[value]], [&](ir::ValueId each) { need(each); });
     } else {
       tensors.insert(value);
     }
   }
 
-  // By a node of the stage, off a tensor that the stage makes or is given.
+  // By an operator of the stage, off a tensor that the stage makes or is given.
   bool is_measured_here(ir::ValueId size) const {
     if (is_outside(size)) return false;
     bool here = true;
-    for_each_input(graph_.nodes[flow_.defined_at[size]], [&](ir::ValueId each) {
+    for_each_input(graph_.operators[flow_.defined_at[size]], [&](ir::ValueId each) {
       here = here && !is_size(each) && (!is_outside(each) || tensors.contains(each));
     });
     return here;
@@ -102,7 +104,7 @@ class Needs {
       return;
     }
     if (is_outside(size)) remade.insert(size);
-    for_each_input(graph_.nodes[flow_.defined_at[size]], [&](ir::ValueId each) {
+    for_each_input(graph_.operators[flow_.defined_at[size]], [&](ir::ValueId each) {
       if (is_size(each)) {
         settle_size(each);
       } else if (!is_outside(each)) {
@@ -123,10 +125,10 @@ class Needs {
   std::vector<ir::ValueId> sizes_;
 };
 
-// The nodes that a stage runs, in order: those to be made again, then its own, without those that only other stages
-// need. Nodes with effects stay, whether or not anybody reads what they return.
-std::vector<int> stage_nodes(const ir::Graph& graph, const Flow& flow, const StageInterface& interface, int begin,
-                             int end, bool last) {
+// The operators that a stage runs, in order: those to be made again, then its own, without those that only other stages
+// need. Operators with effects stay, whether or not anybody reads what they return.
+std::vector<int> stage_operators(const ir::Graph& graph, const Flow& flow, const StageInterface& interface, int begin,
+                                 int end, bool last) {
   std::set<int> positions;
   for (const ir::ValueId value : interface.remade) positions.insert(flow.defined_at[value]);
   for (int i = begin; i < end; ++i) positions.insert(i);
@@ -138,14 +140,14 @@ std::vector<int> stage_nodes(const ir::Graph& graph, const Flow& flow, const Sta
   }
   std::vector<int> kept;
   for (auto position = positions.rbegin(); position != positions.rend(); ++position) {
-    const ir::Node& node = graph.nodes[*position];
-    bool keep = !flow.pure[*position] || node.outputs.empty();
-    for (const ir::Argument& output : node.outputs)
+    const ir::Operator& op = graph.operators[*position];
+    bool keep = !flow.pure[*position] || op.outputs.empty();
+    for (const ir::Argument& output : op.outputs)
       ir::for_each_ref(output, [&](const ir::Ref& ref) {
         keep = keep || (wanted.contains(ref.value) && !interface.read_off.contains(ref.value));
       });
     if (!keep) continue;
-    for_each_input(node, [&](ir::ValueId value) { wanted.insert(value); });
+    for_each_input(op, [&](ir::ValueId value) { wanted.insert(value); });
     kept.push_back(*position);
   }
   std::reverse(kept.begin(), kept.end());
@@ -166,7 +168,7 @@ std::vector<StageInterface> stage_interfaces(const ir::Graph& graph, const Flow&
   std::vector<std::set<ir::ValueId>> outputs(count);
   for (int stage = 0; stage < count; ++stage) {
     const int begin = stage == 0 ? 0 : cuts[stage - 1];
-    const int end = stage + 1 == count ? static_cast<int>(graph.nodes.size()) : cuts[stage];
+    const int end = stage + 1 == count ? static_cast<int>(graph.operators.size()) : cuts[stage];
     Needs needs(graph, flow, begin, end);
     needs.collect(stage + 1 == count);
     needs.settle_sizes();
@@ -188,8 +190,8 @@ std::set<ir::ValueId> stage_tensors(const ir::Graph& graph, const Flow& flow, co
     const ir::Input* input = flow.inputs[value];
     if (input != nullptr && input->kind != ir::InputKind::kUser) result.insert(value);
   };
-  for (int i = begin; i < end; ++i) for_each_input(graph.nodes[i], add);
-  for (const ir::ValueId value : interface.remade) for_each_input(graph.nodes[flow.defined_at[value]], add);
+  for (int i = begin; i < end; ++i) for_each_input(graph.operators[i], add);
+  for (const ir::ValueId value : interface.remade) for_each_input(graph.operators[flow.defined_at[value]], add);
   if (last) {
     for (const ir::Argument& output : graph.outputs)
       ir::for_each_ref(output, [&](const ir::Ref& ref) { add(ref.value); });
@@ -212,10 +214,10 @@ ir::Graph stage_graph(const ir::Graph& graph, const Flow& flow, const StageInter
     ir::for_each_ref(argument, [&](ir::Ref& ref) { ref.value = adopt(ref.value); });
     return argument;
   };
-  const auto add_node = [&](ir::Node node) {
-    for (ir::NamedArgument& input : node.inputs) input.value = translate(std::move(input.value));
-    for (ir::Argument& output : node.outputs) output = translate(std::move(output));
-    stage.nodes.push_back(std::move(node));
+  const auto add_operator = [&](ir::Operator op) {
+    for (ir::NamedArgument& input : op.inputs) input.value = translate(std::move(input.value));
+    for (ir::Argument& output : op.outputs) output = translate(std::move(output));
+    stage.operators.push_back(std::move(op));
   };
 
   for (const ir::Input& input : graph.inputs) {
@@ -229,15 +231,16 @@ ir::Graph stage_graph(const ir::Graph& graph, const Flow& flow, const StageInter
     stage.argument_names.push_back(graph.values[value].name);
   }
   for (const auto& [size, source] : interface.read_off) {
-    ir::Node node;
-    node.name = graph.values[size].name;
-    node.target = "torch.ops.aten.sym_size.int";
-    node.inputs = {{"self", ir::Ref{source.first}, false}, {"dim", std::int64_t{source.second}, false}};
-    node.outputs = {ir::Ref{size}};
-    node.place = -1;
-    add_node(std::move(node));
+    ir::Operator op;
+    op.name = graph.values[size].name;
+    op.target = "torch.ops.aten.sym_size.int";
+    op.inputs = {{"self", ir::Ref{source.first}, false}, {"dim", std::int64_t{source.second}, false}};
+    op.outputs = {ir::Ref{size}};
+    op.place = -1;
+    add_operator(std::move(op));
   }
-  for (const int position : stage_nodes(graph, flow, interface, begin, end, last)) add_node(graph.nodes[position]);
+  for (const int position : stage_operators(graph, flow, interface, begin, end, last))
+    add_operator(graph.operators[position]);
 
   if (last) {
     for (const ir::Argument& output : graph.outputs) stage.outputs.push_back(translate(output));

@@ -21,14 +21,14 @@ struct StageInterface {
   std::map<ir::ValueId, std::pair<ir::ValueId, int>> read_off;
 };
 
-// For `cuts` (ascending node positions) the interfaces of cuts.size() + 1 stages.
+// For `cuts` (ascending operator positions) the interfaces of cuts.size() + 1 stages.
 std::vector<StageInterface> stage_interfaces(const ir::Graph& graph, const Flow& flow, const std::vector<int>& cuts);
 
 // The tensors of the model that stage `stage` reads: parameters, buffers, constants by the value that they are.
 std::set<ir::ValueId> stage_tensors(const ir::Graph& graph, const Flow& flow, const StageInterface& interface,
                                     int begin, int end, bool last);
 
-// The nodes [begin, end) as a graph; the last stage returns the model's outputs. `tensors` are the inputs that it
+// The operators [begin, end) as a graph; the last stage returns the model's outputs. `tensors` are the inputs that it
 // declares beside the user's, in the model's order.
 ir::Graph stage_graph(const ir::Graph& graph, const Flow& flow, const StageInterface& interface,
                       const std::set<ir::ValueId>& tensors, int begin, int end, bool last);

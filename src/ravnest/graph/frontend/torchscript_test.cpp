@@ -73,8 +73,8 @@ TEST_F(TorchScript, ARecordingHasSizesAsValuesAndTheModeOfTheModule) {
   const auto targets = [&] {
     std::vector<std::string> found;
     const Result<script::Recording> recording = record_script(module, {at::randn({5, 4}), 3.0});
-    for (const ir::Node& node : recording->graph.nodes)
-      found.push_back(node.target.substr(node.target.find("aten.") + 5));
+    for (const ir::Operator& op : recording->graph.operators)
+      found.push_back(op.target.substr(op.target.find("aten.") + 5));
     return found;
   };
   const std::vector<std::string> eval = {"t.default", "matmul.default", "relu.default", "mul.Scalar", "sym_size.int"};

@@ -329,7 +329,7 @@ struct Picky : nn::Module {
 TEST_F(Trace, AModelWithOtherOperatorsPerBatchHasItFixed) {
   Picky module;
   const ir::Model model = traced(module, torch::randn({3, 2}));
-  EXPECT_EQ(model.train.nodes.size(), 3);
+  EXPECT_EQ(model.train.operators.size(), 3);
   EXPECT_FALSE(model.train.values[model.train.inputs.back().value].tensor.sizes[0].symbolic());
 }
 

@@ -130,10 +130,10 @@ class ArchiveReader {
   static void read_places(const Field& field, Graph& graph) {
     std::size_t i = 0;
     field.for_each([&](const Field& place) {
-      if (i == graph.nodes.size()) field.fail("more places than nodes");
-      graph.nodes[i++].place = narrow(place);
+      if (i == graph.operators.size()) field.fail("more places than operators");
+      graph.operators[i++].place = narrow(place);
     });
-    if (i != graph.nodes.size()) field.fail("fewer places than nodes");
+    if (i != graph.operators.size()) field.fail("fewer places than operators");
   }
 
   static std::int32_t narrow(const Field& field) {

@@ -98,10 +98,10 @@ TEST(Archive, AModelThatIsMalformedIsNotWritten) {
 
 TEST(Archive, TheTrainingAndTheEvalGraphStayApart) {
   Model model = affine();
-  model.eval.nodes[1].target = "torch.ops.aten.sub.Tensor";
+  model.eval.operators[1].target = "torch.ops.aten.sub.Tensor";
   const Model again = through_archive(model);
-  EXPECT_EQ(again.train.nodes[1].target, "torch.ops.aten.add.Tensor");
-  EXPECT_EQ(again.eval.nodes[1].target, "torch.ops.aten.sub.Tensor");
+  EXPECT_EQ(again.train.operators[1].target, "torch.ops.aten.add.Tensor");
+  EXPECT_EQ(again.eval.operators[1].target, "torch.ops.aten.sub.Tensor");
 }
 
 TEST(Archive, TiedWeightsStayTied) {
@@ -163,12 +163,12 @@ TEST(Archive, EmptySizesWhoseProductWouldOverflowAreNotMultiplied) {
 
 TEST(Archive, AStageKeepsItsPlacesAndItsRouting) {
   Model model = affine();
-  model.train.nodes[0].place = 17;
-  model.train.nodes[1].place = -1;
+  model.train.operators[0].place = 17;
+  model.train.operators[1].place = -1;
   model.stage = StageInfo{1, 3, {{{0, 2}}, {{2}}, {{1, 2}, {}}, {1}}, {{{-1, 0}}, {{}}}, {{"fc.w", {0, 1}}}};
   const Model again = through_archive(model);
   EXPECT_EQ(shown(again), shown(model));
-  EXPECT_EQ(again.train.nodes[0].place, 17);
+  EXPECT_EQ(again.train.operators[0].place, 17);
   EXPECT_EQ(again.stage->train.inputs[0], (Source{0, 2}));
   EXPECT_EQ(again.stage->tied.at("fc.w"), (std::vector<std::int32_t>{0, 1}));
 }
@@ -180,8 +180,8 @@ TEST(Archive, StageMetadataThatContradictsTheGraphIsAnError) {
   EXPECT_THAT(failure([](json& m) { m["stage"]["index"] = 2; }), HasSubstr("number is not below their count"));
   EXPECT_THAT(failure([](json& m) { m["stage"]["count"] = std::int64_t{1} << 40; }), HasSubstr("out of range"));
   EXPECT_THAT(failure([](json& m) { m["stage"]["train"]["inputs"] = json::array(); }), HasSubstr("as many routes"));
-  EXPECT_THAT(failure([](json& m) { m["train_places"].push_back(5); }), HasSubstr("more places than nodes"));
-  EXPECT_THAT(failure([](json& m) { m["eval_places"] = json::array(); }), HasSubstr("fewer places than nodes"));
+  EXPECT_THAT(failure([](json& m) { m["train_places"].push_back(5); }), HasSubstr("more places than operators"));
+  EXPECT_THAT(failure([](json& m) { m["eval_places"] = json::array(); }), HasSubstr("fewer places than operators"));
   EXPECT_THAT(failure([](json& m) { m["format"] = 2; }), HasSubstr("format 2; this version of ravnest reads 1"));
 }
 
@@ -341,8 +341,8 @@ TEST(GoldenArchive, AWindowOnALargerStorageShowsItsElements) {
 TEST(GoldenArchive, MinusInfinityAndAFixedSizeComeThrough) {
   const Model model = read_archive(golden("masked")).value();
   bool found = false;
-  for (const Node& node : model.train.nodes) {
-    for (const NamedArgument& input : node.inputs)
+  for (const Operator& op : model.train.operators) {
+    for (const NamedArgument& input : op.inputs)
       found = found || input.value == Argument(-std::numeric_limits<double>::infinity());
   }
   EXPECT_TRUE(found);

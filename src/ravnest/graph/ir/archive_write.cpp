@@ -44,7 +44,7 @@ Status write_payloads(archive::ZipWriter& zip, const std::string& root, const ar
 
 json places(const Graph& graph) {
   json list = json::array();
-  for (const Node& node : graph.nodes) list.push_back(node.place);
+  for (const Operator& op : graph.operators) list.push_back(op.place);
   return list;
 }
 

@@ -6,13 +6,13 @@ namespace ravnest::ir {
 namespace {
 
 template <class Visit>
-void for_each_read(const Node& node, Visit&& visit) {
-  for (const NamedArgument& input : node.inputs) for_each_ref(input.value, visit);
+void for_each_read(const Operator& op, Visit&& visit) {
+  for (const NamedArgument& input : op.inputs) for_each_ref(input.value, visit);
 }
 
 template <class Visit>
-void for_each_made(const Node& node, Visit&& visit) {
-  for (const Argument& output : node.outputs) for_each_ref(output, visit);
+void for_each_made(const Operator& op, Visit&& visit) {
+  for (const Argument& output : op.outputs) for_each_ref(output, visit);
 }
 
 // Each value once, in the order that they come in.
@@ -32,12 +32,12 @@ class Collected {
 
 Blocks::Blocks(const Graph& graph)
     : graph_(graph), made_at_(graph.values.size(), 0), last_read_(graph.values.size(), 0) {
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    for_each_read(graph.nodes[i], [&](Ref ref) { last_read_[ref.value] = i + 1; });
-    for_each_made(graph.nodes[i], [&](Ref ref) { made_at_[ref.value] = i + 1; });
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+    for_each_read(graph.operators[i], [&](Ref ref) { last_read_[ref.value] = i + 1; });
+    for_each_made(graph.operators[i], [&](Ref ref) { made_at_[ref.value] = i + 1; });
   }
   for (const Argument& output : graph.outputs)
-    for_each_ref(output, [&](Ref ref) { last_read_[ref.value] = graph.nodes.size() + 1; });
+    for_each_ref(output, [&](Ref ref) { last_read_[ref.value] = graph.operators.size() + 1; });
 }
 
 std::int32_t Blocks::child(std::int32_t around, std::int32_t block) const {
@@ -49,7 +49,7 @@ std::int32_t Blocks::child(std::int32_t around, std::int32_t block) const {
 std::vector<ValueId> Blocks::operands(const BlockPart& part) const {
   Collected collected;
   for (std::size_t i = part.begin; i < part.end; ++i) {
-    for_each_read(graph_.nodes[i], [&](Ref ref) {
+    for_each_read(graph_.operators[i], [&](Ref ref) {
       if (made_at_[ref.value] <= part.begin) collected.add(ref.value);
     });
   }
@@ -59,7 +59,7 @@ std::vector<ValueId> Blocks::operands(const BlockPart& part) const {
 std::vector<ValueId> Blocks::results(const BlockPart& part) const {
   Collected collected;
   for (std::size_t i = part.begin; i < part.end; ++i) {
-    for_each_made(graph_.nodes[i], [&](Ref ref) {
+    for_each_made(graph_.operators[i], [&](Ref ref) {
       if (last_read_[ref.value] > part.end) collected.add(ref.value);
     });
   }
@@ -71,9 +71,9 @@ std::vector<ValueId> Blocks::values(const BlockPart& part) const {
   const auto add = [&](Ref ref) { collected.add(ref.value); };
   for_each(
       part,
-      [&](const Node& node) {
-        for_each_read(node, add);
-        for_each_made(node, add);
+      [&](const Operator& op) {
+        for_each_read(op, add);
+        for_each_made(op, add);
       },
       [&](const BlockPart& inner) {
         for (const ValueId value : operands(inner)) collected.add(value);
@@ -85,10 +85,10 @@ std::vector<ValueId> Blocks::values(const BlockPart& part) const {
 std::vector<bool> Blocks::hidden() const {
   std::vector<bool> hidden(graph_.values.size(), false);
   for_each(
-      {-1, 0, graph_.nodes.size()}, [](const Node&) {},
+      {-1, 0, graph_.operators.size()}, [](const Operator&) {},
       [&](const BlockPart& part) {
         for (std::size_t i = part.begin; i < part.end; ++i)
-          for_each_made(graph_.nodes[i], [&](Ref ref) { hidden[ref.value] = last_read_[ref.value] <= part.end; });
+          for_each_made(graph_.operators[i], [&](Ref ref) { hidden[ref.value] = last_read_[ref.value] <= part.end; });
       });
   return hidden;
 }

@@ -1,4 +1,4 @@
-// Autocast blocks: nodes with a mark in a Graph, calls with a graph of their own in a program.
+// Autocast blocks: operators with a mark in a Graph, calls with a graph of their own in a program.
 #include "ravnest/graph/ir/blocks.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// first; then a block with two nodes, one of an inner block between them; then last. `inside` is read in the block
+// first; then a block with two operators, one of an inner block between them; then last. `inside` is read in the block
 // only.
 Graph graph_with_blocks() {
   testing::ModelBuilder builder;
@@ -29,8 +29,8 @@ Graph graph_with_blocks() {
   const Ref last = builder.call("last", add, {{"self", result}, {"other", first}}, sizes);
   Graph graph = builder.returns({last, inner}).train;
   graph.autocasts = {{"cpu", DType::kBFloat16, true, true, -1}, {"cuda", DType::kFloat16, false, false, 0}};
-  graph.nodes[1].autocast = graph.nodes[3].autocast = 0;
-  graph.nodes[2].autocast = 1;
+  graph.operators[1].autocast = graph.operators[3].autocast = 0;
+  graph.operators[2].autocast = 1;
   return graph;
 }
 
@@ -57,12 +57,12 @@ TEST(Blocks, ComeBackAsMarks) {
   const json program = encode_program(graph);
   const Result<Graph> again = decode_program(program, "model.json");
   ASSERT_TRUE(again.ok()) << again.status();
-  ASSERT_EQ(again->nodes.size(), graph.nodes.size());
+  ASSERT_EQ(again->operators.size(), graph.operators.size());
   std::vector<std::string> names;
   std::vector<int> blocks;
-  for (const Node& node : again->nodes) {
-    names.push_back(node.name);
-    blocks.push_back(node.autocast);
+  for (const Operator& op : again->operators) {
+    names.push_back(op.name);
+    blocks.push_back(op.autocast);
   }
   EXPECT_THAT(names, ElementsAre("first", "inside", "inner", "result", "last"));
   EXPECT_THAT(blocks, ElementsAre(-1, 0, 1, 0, -1));
@@ -82,8 +82,8 @@ TEST(Blocks, NamesInsideMayBeThoseOfOtherValuesOutside) {
   block = json::parse(text);
   const Result<Graph> graph = decode_program(program, "model.json");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_NE(std::get<Ref>(graph->nodes[1].outputs[0]), std::get<Ref>(graph->nodes[4].outputs[0]));
-  EXPECT_NE(graph->values[std::get<Ref>(graph->nodes[1].outputs[0]).value].name, "last");
+  EXPECT_NE(std::get<Ref>(graph->operators[1].outputs[0]), std::get<Ref>(graph->operators[4].outputs[0]));
+  EXPECT_NE(graph->values[std::get<Ref>(graph->operators[1].outputs[0]).value].name, "last");
 }
 
 TEST(Blocks, WhatABlockReturnsAsItWasGivenIsTheSameValue) {
@@ -94,7 +94,7 @@ TEST(Blocks, WhatABlockReturnsAsItWasGivenIsTheSameValue) {
   block_of(call)["outputs"][1] = given;
   const Result<Graph> graph = decode_program(program, "model.json");
   ASSERT_TRUE(graph.ok()) << graph.status() << name;
-  EXPECT_EQ(std::get<Ref>(graph->nodes[4].inputs[0].value), std::get<Ref>(graph->nodes[1].inputs[0].value));
+  EXPECT_EQ(std::get<Ref>(graph->operators[4].inputs[0].value), std::get<Ref>(graph->operators[1].inputs[0].value));
 }
 
 TEST(Blocks, ADamagedBlockIsRefusedWithItsPlace) {
@@ -119,7 +119,7 @@ TEST(Blocks, ABlockMayNotLieInALaterOne) {
   graph.autocasts[0].parent = 1;
   EXPECT_THAT(std::string(check(graph).message()), HasSubstr("does not come before it"));
   graph = graph_with_blocks();
-  graph.nodes[0].autocast = 2;
+  graph.operators[0].autocast = 2;
   EXPECT_THAT(std::string(check(graph).message()), HasSubstr("autocast block 2 does not exist"));
 }
 

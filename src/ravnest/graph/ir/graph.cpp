@@ -5,8 +5,8 @@
 namespace ravnest::ir {
 
 // nn_module_stack is "key,path,type;key,path,type;...", outermost first; in the path, a repeated call has "@n" behind.
-std::string module_path(const Node& node) {
-  const std::string& stack = node.module_stack;
+std::string module_path(const Operator& op) {
+  const std::string& stack = op.module_stack;
   const std::size_t last = stack.rfind(';');
   const std::size_t entry = last == std::string::npos ? 0 : last + 1;
   const std::size_t first_comma = stack.find(',', entry);

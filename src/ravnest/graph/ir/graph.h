@@ -69,7 +69,8 @@ struct NamedArgument {
   bool keyword = false;
 };
 
-struct Node {
+// One call of an operator: of torch's, which graph/operators finds as c10::OperatorHandle, or of arithmetic on sizes.
+struct Operator {
   std::string name;
   std::string target;  // "torch.ops.aten.linear.default", "_operator.mul"
   std::vector<NamedArgument> inputs;
@@ -81,8 +82,8 @@ struct Node {
   std::int32_t autocast = -1;  // the innermost block of Graph::autocasts that it runs in; -1: none
 };
 
-// A `with torch.autocast(...)` block of the model's forward. Nodes of a block stand together, but a graph may be cut
-// inside of one: every stage has its part, and enters the block for itself.
+// A `with torch.autocast(...)` block of the model's forward. Operators of a block stand together, but a graph may be
+// cut inside of one: every stage has its part, and enters the block for itself.
 struct Autocast {
   std::string device_type = "cpu";
   DType dtype = DType::kBFloat16;
@@ -91,8 +92,8 @@ struct Autocast {
   std::int32_t parent = -1;  // the block around it, which comes before it in the list; -1: none
 };
 
-// "encoder.layers.0.fc": the innermost module that a node was recorded in; "" for the model itself.
-std::string module_path(const Node& node);
+// "encoder.layers.0.fc": the innermost module that an operator was recorded in; "" for the model itself.
+std::string module_path(const Operator& op);
 
 enum class InputKind : std::uint8_t { kParameter, kBuffer, kConstant, kUser, kFixed };
 
@@ -111,7 +112,7 @@ struct Range {
 
 struct Graph {
   std::vector<Value> values;
-  std::vector<Node> nodes;
+  std::vector<Operator> operators;
   std::vector<Input> inputs;  // parameters, buffers, constants, then the user's, in the order of the call
   std::vector<Argument> outputs;
   std::string in_spec;                   // pytree of (args, kwargs), as torch writes it

@@ -14,11 +14,11 @@ using testing::ModelBuilder;
 
 TEST(Merge, TheEvalGraphOfTheSecondRunsOnTheWeightsOfTheFirst) {
   Model eval = affine(float_payload({2}, {0, 0}));
-  eval.eval.nodes.back().target = "torch.ops.aten.sub.Tensor";
+  eval.eval.operators.back().target = "torch.ops.aten.sub.Tensor";
   const Result<Model> merged = merge_captures(affine(), eval);
   ASSERT_TRUE(merged.ok()) << merged.status();
-  EXPECT_EQ(merged->train.nodes.back().target, "torch.ops.aten.add.Tensor");
-  EXPECT_EQ(merged->eval.nodes.back().target, "torch.ops.aten.sub.Tensor");
+  EXPECT_EQ(merged->train.operators.back().target, "torch.ops.aten.add.Tensor");
+  EXPECT_EQ(merged->eval.operators.back().target, "torch.ops.aten.sub.Tensor");
   EXPECT_EQ(archive::testing::elements(*find_payload(*merged, "fc.w", InputKind::kParameter, true)),
             archive::testing::elements(float_payload({2}, {3, 4})));
 }

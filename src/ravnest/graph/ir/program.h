@@ -22,8 +22,9 @@ inline constexpr std::string_view kAutocastTarget = "torch.ops.higher_order.wrap
 inline constexpr std::size_t kAutocastSettings = 5;
 
 // The graph is checked (verify.h). Metadata assertions are dropped: they would tie the graph to the device that it
-// was captured on. The nodes of autocast blocks become nodes of the graph, marked with their block; encoding makes
-// blocks of them again. Writes to buffers that a functionalised program returns as outputs become copies into them.
+// was captured on. The operators of autocast blocks become operators of the graph, marked with their block; encoding
+// makes blocks of them again. Writes to buffers that a functionalised program returns as outputs become copies into
+// them.
 Result<Graph> decode_program(const nlohmann::json& program, std::string_view what);
 
 nlohmann::json encode_program(const Graph& graph);

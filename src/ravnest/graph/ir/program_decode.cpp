@@ -21,7 +21,7 @@ class ProgramDecoder {
     const Field graph = module["graph"];
     read_values(graph);
     read_inputs(graph["inputs"], module["signature"]["input_specs"]);
-    graph["nodes"].for_each([&](const Field& node) { read_node(node); });
+    graph["nodes"].for_each([&](const Field& node) { read_operator(node); });
     read_outputs(graph["outputs"], module["signature"]["output_specs"]);
     read_call(module["module_call_graph"]);
     if (const auto fields = module.optional("treespec_namedtuple_fields"))
@@ -130,25 +130,25 @@ class ProgramDecoder {
     return input;
   }
 
-  void read_node(const Field& field) {
-    Node node;
-    node.target = field["target"].string();
-    if (const auto name = field.optional("name")) node.name = name->string();
-    if (node.target == kMetadataAssertion) return;
-    if (node.target == kAutocastTarget) return read_autocast(field);
-    if (node.target.starts_with("torch.ops.higher_order"))
-      field.refuse(text("higher-order operator ", node.target, " is not supported"));
+  void read_operator(const Field& field) {
+    Operator op;
+    op.target = field["target"].string();
+    if (const auto name = field.optional("name")) op.name = name->string();
+    if (op.target == kMetadataAssertion) return;
+    if (op.target == kAutocastTarget) return read_autocast(field);
+    if (op.target.starts_with("torch.ops.higher_order"))
+      field.refuse(text("higher-order operator ", op.target, " is not supported"));
     field["inputs"].for_each([&](const Field& input) {
       const auto kind = input.optional("kind");
-      node.inputs.push_back({input["name"].string(), names_->argument(input["arg"]), kind && kind->integer() == 2});
+      op.inputs.push_back({input["name"].string(), names_->argument(input["arg"]), kind && kind->integer() == 2});
     });
-    field["outputs"].for_each([&](const Field& output) { node.outputs.push_back(names_->argument(output)); });
+    field["outputs"].for_each([&](const Field& output) { op.outputs.push_back(names_->argument(output)); });
     if (const auto metadata = field.optional("metadata")) {
-      if (const auto stack = metadata->optional("nn_module_stack")) node.module_stack = stack->string();
+      if (const auto stack = metadata->optional("nn_module_stack")) op.module_stack = stack->string();
     }
-    node.place = static_cast<std::int32_t>(graph_.nodes.size());
-    node.autocast = block_;
-    graph_.nodes.push_back(std::move(node));
+    op.place = static_cast<std::int32_t>(graph_.operators.size());
+    op.autocast = block_;
+    graph_.operators.push_back(std::move(op));
   }
 
   // wrap_with_autocast(device type, element type, enabled, cache, graph of the block, what it is given...)
@@ -177,7 +177,7 @@ class ProgramDecoder {
     Names* outer = std::exchange(names_, &inner);
     graph_.autocasts.push_back(std::move(block));
     read_values(graph);
-    graph["nodes"].for_each([&](const Field& node) { read_node(node); });
+    graph["nodes"].for_each([&](const Field& node) { read_operator(node); });
     names_ = outer;
     block_ = around;
     --depth_;
@@ -238,7 +238,7 @@ class ProgramDecoder {
   }
 
   // A functionalised program returns a buffer's new value. Run it as the in-place write that it stands for, behind
-  // the last node that reads the old value or makes the new one.
+  // the last operator that reads the old value or makes the new one.
   void write_back(const Field& spec) {
     const std::string buffer_name = spec["buffer_name"].string();
     const auto buffer = std::find_if(graph_.inputs.begin(), graph_.inputs.end(), [&](const Input& input) {
@@ -247,10 +247,10 @@ class ProgramDecoder {
     if (buffer == graph_.inputs.end()) spec.fail(text("no buffer \"", buffer_name, "\""));
     const Ref source = names_->tensor(spec["arg"]);
     std::size_t position = 0;
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (mentions(graph_.nodes[i], buffer->value) || mentions(graph_.nodes[i], source.value)) position = i + 1;
+    for (std::size_t i = 0; i < graph_.operators.size(); ++i) {
+      if (mentions(graph_.operators[i], buffer->value) || mentions(graph_.operators[i], source.value)) position = i + 1;
     }
-    Node copy;
+    Operator copy;
     copy.name = "write_back_" + graph_.values[buffer->value].name;
     copy.target = "torch.ops.aten.copy_.default";
     copy.inputs = {{"self", Ref{buffer->value}, false}, {"src", source, false}};
@@ -258,15 +258,16 @@ class ProgramDecoder {
     written.name = copy.name;
     add_value(spec, std::move(written));
     copy.outputs = {Ref{static_cast<ValueId>(graph_.values.size() - 1)}};
-    graph_.nodes.insert(graph_.nodes.begin() + static_cast<std::ptrdiff_t>(position), std::move(copy));
-    for (std::size_t i = position; i < graph_.nodes.size(); ++i) graph_.nodes[i].place = static_cast<std::int32_t>(i);
+    graph_.operators.insert(graph_.operators.begin() + static_cast<std::ptrdiff_t>(position), std::move(copy));
+    for (std::size_t i = position; i < graph_.operators.size(); ++i)
+      graph_.operators[i].place = static_cast<std::int32_t>(i);
   }
 
-  static bool mentions(const Node& node, ValueId value) {
+  static bool mentions(const Operator& op, ValueId value) {
     bool found = false;
     const auto visit = [&](Ref ref) { found = found || ref.value == value; };
-    for (const NamedArgument& input : node.inputs) for_each_ref(input.value, visit);
-    for (const Argument& output : node.outputs) for_each_ref(output, visit);
+    for (const NamedArgument& input : op.inputs) for_each_ref(input.value, visit);
+    for (const Argument& output : op.outputs) for_each_ref(output, visit);
     return found;
   }
 

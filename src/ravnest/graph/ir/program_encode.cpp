@@ -107,20 +107,20 @@ class ProgramEncoder {
     return {{"user_input", {{"arg", (*this)(Ref{input.value})}}}};
   }
 
-  json node(const Node& node) const {
+  json node(const Operator& op) const {
     json inputs = json::array();
-    for (const NamedArgument& input : node.inputs)
+    for (const NamedArgument& input : op.inputs)
       inputs.push_back({{"name", input.name}, {"arg", argument(input.value)}, {"kind", input.keyword ? 2 : 1}});
     json outputs = json::array();
-    for (const Argument& output : node.outputs) outputs.push_back(argument(output));
+    for (const Argument& output : op.outputs) outputs.push_back(argument(output));
     json metadata = json::object();
-    if (!node.module_stack.empty()) metadata["nn_module_stack"] = node.module_stack;
-    return {{"target", node.target},
+    if (!op.module_stack.empty()) metadata["nn_module_stack"] = op.module_stack;
+    return {{"target", op.target},
             {"inputs", std::move(inputs)},
             {"outputs", std::move(outputs)},
             {"metadata", std::move(metadata)},
             {"is_hop_single_tensor_return", nullptr},
-            {"name", node.name}};
+            {"name", op.name}};
   }
 
   // {"as_expr": {"expr_str": ..., "hint": {"as_int": 4}}}
@@ -167,14 +167,14 @@ class ProgramEncoder {
     }
     for (const Input& input : graph_.inputs)
       result["inputs"].push_back(input.kind == InputKind::kFixed ? argument(input.fixed) : (*this)(Ref{input.value}));
-    add_nodes(result, {-1, 0, graph_.nodes.size()});
+    add_nodes(result, {-1, 0, graph_.operators.size()});
     for (const Argument& output : graph_.outputs) result["outputs"].push_back(argument(output));
     return result;
   }
 
   void add_nodes(json& graph, const BlockPart& part) const {
     blocks_.for_each(
-        part, [&](const Node& each) { graph["nodes"].push_back(node(each)); },
+        part, [&](const Operator& each) { graph["nodes"].push_back(node(each)); },
         [&](const BlockPart& inner) { graph["nodes"].push_back(autocast(inner)); });
   }
 
@@ -198,7 +198,7 @@ class ProgramEncoder {
     const json operands = graph["inputs"], results = graph["outputs"];
     add_input({{"as_graph", {{"name", "autocast_block_" + number}, {"graph", std::move(graph)}}}});
     for (const json& operand : operands) add_input(operand);
-    const std::string& stack = graph_.nodes[part.begin].module_stack;
+    const std::string& stack = graph_.operators[part.begin].module_stack;
     return {{"target", kAutocastTarget},
             {"inputs", std::move(inputs)},
             {"outputs", results},

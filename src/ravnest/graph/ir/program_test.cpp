@@ -78,8 +78,8 @@ Status failure(const json& program) {
 TEST(Program, ASmallProgramIsDecodedAsItIsWritten) {
   const Result<Graph> graph = decode_program(program(), "model.json");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  ASSERT_EQ(graph->nodes.size(), 1U);
-  EXPECT_EQ(graph->nodes[0].target, "torch.ops.aten.add.Tensor");
+  ASSERT_EQ(graph->operators.size(), 1U);
+  EXPECT_EQ(graph->operators[0].target, "torch.ops.aten.add.Tensor");
   ASSERT_EQ(graph->inputs.size(), 2U);
   EXPECT_EQ(graph->inputs[0].kind, InputKind::kBuffer);
   EXPECT_EQ(graph->inputs[0].target, "b");
@@ -98,35 +98,35 @@ TEST(Program, EveryKindOfArgumentSurvivesARoundTrip) {
                                   testing::dynamic("s0"));
   const Ref part = builder.tensor("part", {testing::fixed(2)});
   builder
-      .node("all", "torch.ops.own.all.default",
-            {{"none", None{}},
-             {"tensor", x},
-             {"flag", true},
-             {"integer", std::int64_t{-3}},
-             {"number", 0.1, true},
-             {"complex", std::complex<double>(1, -2)},
-             {"string", std::string("text \"quoted\"")},
-             {"dtype", DType::kBFloat16},
-             {"format", MemoryFormat::kChannelsLast},
-             {"layout", StridedLayout{}},
-             {"device", Device{"cuda", 1}},
-             {"flags", std::vector<bool>{true, false}},
-             {"integers", std::vector<std::int64_t>{1, 2}},
-             {"numbers", std::vector<double>{0.5, 2}},
-             {"strings", std::vector<std::string>{"a"}},
-             {"sizes", std::vector<IntOrRef>{std::int64_t{2}, size}},
-             {"tensors", std::vector<Ref>{x, x}},
-             {"optionals", std::vector<std::optional<Ref>>{std::nullopt, x}}},
-            {std::vector<Ref>{part}})
+      .add("all", "torch.ops.own.all.default",
+           {{"none", None{}},
+            {"tensor", x},
+            {"flag", true},
+            {"integer", std::int64_t{-3}},
+            {"number", 0.1, true},
+            {"complex", std::complex<double>(1, -2)},
+            {"string", std::string("text \"quoted\"")},
+            {"dtype", DType::kBFloat16},
+            {"format", MemoryFormat::kChannelsLast},
+            {"layout", StridedLayout{}},
+            {"device", Device{"cuda", 1}},
+            {"flags", std::vector<bool>{true, false}},
+            {"integers", std::vector<std::int64_t>{1, 2}},
+            {"numbers", std::vector<double>{0.5, 2}},
+            {"strings", std::vector<std::string>{"a"}},
+            {"sizes", std::vector<IntOrRef>{std::int64_t{2}, size}},
+            {"tensors", std::vector<Ref>{x, x}},
+            {"optionals", std::vector<std::optional<Ref>>{std::nullopt, x}}},
+           {std::vector<Ref>{part}})
       .module_stack = "L__self__,,Net;L__self__fc,fc,Linear";
   const Graph graph = builder.returns({part, None{}, std::int64_t{5}, 0.25, true, std::string("s"), size}).train;
   const Result<Graph> again = decode_program(encode_program(graph), "again");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(encode_program(*again).dump(1), encode_program(graph).dump(1));
-  ASSERT_EQ(again->nodes.size(), 2U);
-  EXPECT_TRUE(again->nodes[1].inputs[4].keyword);
-  EXPECT_EQ(module_path(again->nodes[1]), "fc");
-  EXPECT_EQ(std::get<double>(again->nodes[1].inputs[4].value), 0.1);
+  ASSERT_EQ(again->operators.size(), 2U);
+  EXPECT_TRUE(again->operators[1].inputs[4].keyword);
+  EXPECT_EQ(module_path(again->operators[1]), "fc");
+  EXPECT_EQ(std::get<double>(again->operators[1].inputs[4].value), 0.1);
   EXPECT_EQ(again->outputs.size(), graph.outputs.size());
 }
 
@@ -136,8 +136,8 @@ TEST(Program, InfinitiesAndNaNAreNumbers) {
   first_node(text)["inputs"].push_back(argument("beta", {{"as_floats", {"Infinity", "NaN", 1.5}}}));
   const Result<Graph> graph = decode_program(text, "model.json");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_EQ(std::get<double>(graph->nodes[0].inputs[2].value), -std::numeric_limits<double>::infinity());
-  const auto& numbers = std::get<std::vector<double>>(graph->nodes[0].inputs[3].value);
+  EXPECT_EQ(std::get<double>(graph->operators[0].inputs[2].value), -std::numeric_limits<double>::infinity());
+  const auto& numbers = std::get<std::vector<double>>(graph->operators[0].inputs[3].value);
   EXPECT_EQ(numbers[0], std::numeric_limits<double>::infinity());
   EXPECT_TRUE(std::isnan(numbers[1]));
   EXPECT_EQ(encode_program(*graph)["graph_module"]["graph"]["nodes"][0]["inputs"], first_node(text)["inputs"]);
@@ -211,10 +211,10 @@ TEST(Program, AReturnedBufferBecomesAWriteBehindTheLastUseOfTheOldValue) {
   specs.insert(specs.begin(), json{{"buffer_mutation", {{"arg", {{"name", "new_b"}}}, {"buffer_name", "b"}}}});
   const Result<Graph> graph = decode_program(text, "model.json");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  ASSERT_EQ(graph->nodes.size(), 3U) << "neg, add, copy_: add still reads the old value";
-  EXPECT_EQ(graph->nodes[2].target, "torch.ops.aten.copy_.default");
-  EXPECT_EQ(graph->nodes[2].inputs[0].value, Argument(Ref{graph->inputs[0].value}));
-  EXPECT_EQ(graph->nodes[2].place, 2);
+  ASSERT_EQ(graph->operators.size(), 3U) << "neg, add, copy_: add still reads the old value";
+  EXPECT_EQ(graph->operators[2].target, "torch.ops.aten.copy_.default");
+  EXPECT_EQ(graph->operators[2].inputs[0].value, Argument(Ref{graph->inputs[0].value}));
+  EXPECT_EQ(graph->operators[2].place, 2);
   EXPECT_EQ(graph->outputs.size(), 1U);
   specs[0]["buffer_mutation"]["buffer_name"] = "c";
   EXPECT_THAT(failure(text).message(), HasSubstr("no buffer \"c\""));
@@ -224,7 +224,7 @@ TEST(Program, MetadataAssertionsAreDropped) {
   json text = program();
   graph_of(text)["nodes"].push_back(
       node("torch.ops.aten._assert_tensor_metadata.default", json::array(), json::array()));
-  EXPECT_EQ(decode_program(text, "model.json").value().nodes.size(), 1U);
+  EXPECT_EQ(decode_program(text, "model.json").value().operators.size(), 1U);
 }
 
 TEST(Program, KindsOfInputsAndOutputsThatAreNotKnownAreRefusedByName) {

@@ -19,8 +19,8 @@ std::map<std::string, int> places_of_inputs(const Graph& graph) {
     first[ref.value] = std::min(first[ref.value], place);
     used[ref.value] = true;
   };
-  for (const Node& node : graph.nodes) {
-    for (const NamedArgument& input : node.inputs) for_each_ref(input.value, [&](Ref ref) { use(ref, node.place); });
+  for (const Operator& op : graph.operators) {
+    for (const NamedArgument& input : op.inputs) for_each_ref(input.value, [&](Ref ref) { use(ref, op.place); });
   }
   for (const Argument& output : graph.outputs) for_each_ref(output, [&](Ref ref) { use(ref, kReturned); });
   std::map<std::string, int> places;

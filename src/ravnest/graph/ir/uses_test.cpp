@@ -38,7 +38,7 @@ Model stage(int index, int first) {
   const Ref b = times(builder, "b", a, scale);
   const Ref c = times(builder, "c", times(builder, "d", b, shift), scale);
   Model model = builder.returns({c});
-  for (Node& node : model.train.nodes) node.place += first;
+  for (Operator& op : model.train.operators) op.place += first;
   model.stage = StageInfo{index, 3, {}, {}, {}};
   model.stage->state_dict = {"scale", "shift", "mean"};
   return model;

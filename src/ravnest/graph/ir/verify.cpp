@@ -83,15 +83,15 @@ Status check(const Graph& graph) {
     if (parent < -1 || parent >= static_cast<std::int32_t>(i))
       return corrupt("autocast block ", i, " stands in block ", parent, ", which does not come before it");
   }
-  for (const Node& node : graph.nodes) {
-    const std::string where = text("node \"", node.name, "\" (", node.target, ")");
-    if (node.autocast < -1 || node.autocast >= static_cast<std::int32_t>(graph.autocasts.size()))
-      return corrupt(where, ": autocast block ", node.autocast, " does not exist");
-    for (const NamedArgument& input : node.inputs) {
+  for (const Operator& op : graph.operators) {
+    const std::string where = text("operator \"", op.name, "\" (", op.target, ")");
+    if (op.autocast < -1 || op.autocast >= static_cast<std::int32_t>(graph.autocasts.size()))
+      return corrupt(where, ": autocast block ", op.autocast, " does not exist");
+    for (const NamedArgument& input : op.inputs) {
       Status status = first_failure(input.value, [&](ValueId v) { return definitions.use(v, where); });
       if (!status.ok()) return status;
     }
-    for (const Argument& output : node.outputs) {
+    for (const Argument& output : op.outputs) {
       Status status = first_failure(output, [&](ValueId v) { return definitions.define(v, where); });
       if (!status.ok()) return status;
     }

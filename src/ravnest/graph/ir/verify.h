@@ -6,7 +6,7 @@
 
 namespace ravnest::ir {
 
-// Every value is defined once, by an input or a node, before it is used; every reference is in range; the specs
+// Every value is defined once, by an input or an operator, before it is used; every reference is in range; the specs
 // describe as many leaves as there are inputs and outputs. kCorrupt with the first thing that is wrong.
 Status check(const Graph& graph);
 

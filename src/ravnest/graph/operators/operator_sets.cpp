@@ -119,7 +119,7 @@ bool stops_gradient(std::string_view name) {
   return kNames.contains(name);
 }
 
-std::vector<ir::ValueId> product_operands(const Call& call) {
+std::vector<ir::ValueId> product_operands(const ShapedOperator& op) {
   using Names = std::array<std::string_view, 2>;
   static const std::unordered_map<std::string_view, Names> kOperands = {
       {"linear", {"input", "weight"}},
@@ -143,13 +143,13 @@ std::vector<ir::ValueId> product_operands(const Call& call) {
       {"_convolution", {"input", "weight"}},
       {"mul", {"self", "other"}},
   };
-  if (call.name() == "einsum") return call.values("tensors");
-  if (call.name() == "bilinear") return {call.value("input1"), call.value("input2"), call.value("weight")};
-  const std::vector<ir::ValueId> weights = call.values("params");
-  if (!weights.empty() && call.value("input") >= 0) return {call.value("input"), weights.front()};
-  const auto found = kOperands.find(call.name());
+  if (op.name() == "einsum") return op.values("tensors");
+  if (op.name() == "bilinear") return {op.value("input1"), op.value("input2"), op.value("weight")};
+  const std::vector<ir::ValueId> weights = op.values("params");
+  if (!weights.empty() && op.value("input") >= 0) return {op.value("input"), weights.front()};
+  const auto found = kOperands.find(op.name());
   if (found == kOperands.end()) return {};
-  return {call.value(found->second[0]), call.value(found->second[1])};
+  return {op.value(found->second[0]), op.value(found->second[1])};
 }
 
 }  // namespace ravnest::graph

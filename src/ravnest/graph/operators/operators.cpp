@@ -41,10 +41,10 @@ bool is_written(const c10::AliasInfo& info) {
 }
 
 // Normalisation with running statistics updates them in training without saying so in its schema.
-bool updates_statistics(const ir::Node& node) {
+bool updates_statistics(const ir::Operator& op) {
   for (const char* flag : {"training", "use_input_stats"}) {
-    const ir::Argument* argument = find_argument(node, flag);
-    if (argument != nullptr && find_argument(node, "running_mean") != nullptr) {
+    const ir::Argument* argument = find_argument(op, flag);
+    if (argument != nullptr && find_argument(op, "running_mean") != nullptr) {
       const bool* value = std::get_if<bool>(argument);
       return value == nullptr || *value;
     }
@@ -53,18 +53,18 @@ bool updates_statistics(const ir::Node& node) {
 }
 
 // The outputs in the order of the schema's returns, whether one list or several tensors.
-std::vector<ir::ValueId> outputs_of(const ir::Node& node, std::size_t position) {
-  return position < node.outputs.size() ? values_of(node.outputs[position]) : std::vector<ir::ValueId>();
+std::vector<ir::ValueId> outputs_of(const ir::Operator& op, std::size_t position) {
+  return position < op.outputs.size() ? values_of(op.outputs[position]) : std::vector<ir::ValueId>();
 }
 
 }  // namespace
 
 bool is_size_operator(const std::string& target) { return find_size_operator(target) != nullptr; }
 
-const ir::Argument* find_argument(const ir::Node& node, const std::string& name) {
-  const auto found = std::find_if(node.inputs.begin(), node.inputs.end(),
+const ir::Argument* find_argument(const ir::Operator& op, const std::string& name) {
+  const auto found = std::find_if(op.inputs.begin(), op.inputs.end(),
                                   [&](const ir::NamedArgument& input) { return input.name == name; });
-  return found == node.inputs.end() ? nullptr : &found->value;
+  return found == op.inputs.end() ? nullptr : &found->value;
 }
 
 Result<c10::OperatorHandle> find_operator(const std::string& target) {
@@ -91,10 +91,10 @@ std::string library_of(const std::string& target) {
   return library == "aten" || library == "prims" || library == "prim" ? std::string() : library;
 }
 
-Result<Effects> effects_of(const ir::Node& node) {
+Result<Effects> effects_of(const ir::Operator& op) {
   Effects effects;
-  if (is_size_operator(node.target)) return effects;
-  const Result<c10::OperatorHandle> handle = find_operator(node.target);
+  if (is_size_operator(op.target)) return effects;
+  const Result<c10::OperatorHandle> handle = find_operator(op.target);
   if (!handle.ok()) return handle.status();
   const c10::FunctionSchema& schema = handle->schema();
   effects.random = handle->hasTag(at::Tag::nondeterministic_seeded);
@@ -103,20 +103,20 @@ Result<Effects> effects_of(const ir::Node& node) {
       (handle->hasTag(at::Tag::maybe_aliasing_or_mutating) && schema.name().find("batch_norm") == std::string::npos) ||
       schema.name() == "aten::type_as";
   for (const c10::Argument& declared : schema.arguments()) {
-    const ir::Argument* given = find_argument(node, declared.name());
+    const ir::Argument* given = find_argument(op, declared.name());
     if (given == nullptr) continue;
     const std::vector<ir::ValueId> inputs = values_of(*given);
     if (declared.alias_info() != nullptr && is_written(*declared.alias_info()))
       effects.writes.insert(effects.writes.end(), inputs.begin(), inputs.end());
     for (std::size_t i = 0; i < schema.returns().size(); ++i) {
       if (!silently_aliasing && !share_memory(declared, schema.returns()[i])) continue;
-      for (const ir::ValueId output : outputs_of(node, i))
+      for (const ir::ValueId output : outputs_of(op, i))
         for (const ir::ValueId input : inputs) effects.aliases.emplace_back(output, input);
     }
   }
-  if (updates_statistics(node)) {
+  if (updates_statistics(op)) {
     for (const char* name : {"running_mean", "running_var"}) {
-      const ir::Argument* statistics = find_argument(node, name);
+      const ir::Argument* statistics = find_argument(op, name);
       if (statistics == nullptr) continue;
       for (const ir::ValueId value : values_of(*statistics)) effects.writes.push_back(value);
     }

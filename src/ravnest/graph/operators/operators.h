@@ -22,8 +22,8 @@ std::string library_of(const std::string& target);
 // True for the targets that compute on sizes ("_operator.mul", "torch.sym_max"): numbers, not tensors.
 bool is_size_operator(const std::string& target);
 
-// The node's argument of this name, or nullptr where it was left to the schema's default.
-const ir::Argument* find_argument(const ir::Node& node, const std::string& name);
+// The operator's argument of this name, or nullptr where it was left to the schema's default.
+const ir::Argument* find_argument(const ir::Operator& op, const std::string& name);
 
 // What one call does to the values that it is given. Conservative: what may alias is said to alias.
 struct Effects {
@@ -33,6 +33,6 @@ struct Effects {
 };
 
 // kUnsupported as find_operator.
-Result<Effects> effects_of(const ir::Node& node);
+Result<Effects> effects_of(const ir::Operator& op);
 
 }  // namespace ravnest::graph

@@ -17,12 +17,12 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-ir::Node node(const std::string& target, std::vector<ir::NamedArgument> inputs, std::vector<ir::Argument> outputs) {
+ir::Operator op(const std::string& target, std::vector<ir::NamedArgument> inputs, std::vector<ir::Argument> outputs) {
   return {"n", target, std::move(inputs), std::move(outputs), "", 0};
 }
 
 Effects effects(const std::string& target, std::vector<ir::NamedArgument> inputs, std::vector<ir::Argument> outputs) {
-  const Result<Effects> result = effects_of(node(target, std::move(inputs), std::move(outputs)));
+  const Result<Effects> result = effects_of(op(target, std::move(inputs), std::move(outputs)));
   EXPECT_TRUE(result.ok()) << result.status();
   return *result;
 }

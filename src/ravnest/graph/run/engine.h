@@ -49,7 +49,7 @@ class Engine {
   // A copy of the tensors on that device, and graphs that run there.
   Result<Engine> on(c10::Device device) const;
 
-  // The stages for cuts before these nodes of the training graph (slice.h), over this engine's own tensors.
+  // The stages for cuts before these operators of the training graph (slice.h), over this engine's own tensors.
   Result<std::vector<Engine>> slice(std::span<const int> positions) const;
 
  private:

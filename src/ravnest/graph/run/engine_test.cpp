@@ -151,12 +151,12 @@ TEST(Engine, AFileThatCannotBeReadOrRunIsNamed) {
   const Folder folder;
   EXPECT_EQ(Engine::load(folder / "none.pt2").status().code(), Code::kNotFound);
   ir::Model model = ir::read_archive(golden("tied")).value();
-  model.train.nodes[0].target = "torch.ops.own.lookup.default";
+  model.train.operators[0].target = "torch.ops.own.lookup.default";
   ASSERT_TRUE(ir::write_archive(model, folder / "own.pt2").ok());
   const Status status = Engine::load(folder / "own.pt2").status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_THAT(status.message(),
-              HasSubstr("own.pt2: training graph: node \"embedding\": operator torch.ops.own.lookup.default"));
+              HasSubstr("own.pt2: training graph: at \"embedding\": operator torch.ops.own.lookup.default"));
 }
 
 }  // namespace

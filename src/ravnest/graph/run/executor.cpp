@@ -122,7 +122,7 @@ bool drop_out(const RandomKey& key, const Instruction& instruction, torch::jit::
   const at::Tensor& input = stack[0].toTensor();
   const double p = stack[1].toDouble();
   if (!input.is_cpu() || !input.is_floating_point() || !(p >= 0 && p <= 1)) return false;  // torch's own says why
-  at::Tensor output = keyed_dropout(input, p, operator_key(key, instruction.node->place));
+  at::Tensor output = keyed_dropout(input, p, operator_key(key, instruction.op->place));
   stack.clear();
   stack.emplace_back(std::move(output));
   return true;
@@ -140,9 +140,9 @@ void call(const Instruction& instruction, torch::jit::Stack& stack) {
   (copy ? *instruction.reshape : *instruction.operation).callBoxed(&stack);
 }
 
-std::string describe(const ir::Node& node) {
-  const std::string module = ir::module_path(node);
-  return text("while running node \"", node.name, "\" (", node.target, ")",
+std::string describe(const ir::Operator& op) {
+  const std::string module = ir::module_path(op);
+  return text("while running operator \"", op.name, "\" (", op.target, ")",
               module.empty() ? "" : " of module " + module);
 }
 
@@ -198,15 +198,15 @@ std::vector<IValue> Executor::run(std::span<const at::Tensor> tensors, std::vect
     try {
       if (instruction.autocast != autocast.block()) autocast.move_to(instruction.autocast);
       for (const Operand& operand : instruction.operands) run.push(operand);
-      if (options.observer != nullptr) options.observer->before(*instruction.node, run.stack());
+      if (options.observer != nullptr) options.observer->before(*instruction.op, run.stack());
       if (!instruction.dropout || !options.random || !drop_out(*options.random, instruction, run.stack())) {
-        if (instruction.random && options.random) generator->seed_for(instruction.node->place);
+        if (instruction.random && options.random) generator->seed_for(instruction.op->place);
         call(instruction, run.stack());
       }
-      if (options.observer != nullptr) options.observer->after(*instruction.node, run.stack());
+      if (options.observer != nullptr) options.observer->after(*instruction.op, run.stack());
       run.keep(instruction.outputs);
     } catch (c10::Error& error) {
-      error.add_context(describe(*instruction.node));
+      error.add_context(describe(*instruction.op));
       throw;
     }
   }

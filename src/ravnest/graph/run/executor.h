@@ -23,8 +23,8 @@ namespace ravnest::graph {
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
-  virtual void before(const ir::Node& node, std::span<const c10::IValue> arguments) = 0;
-  virtual void after(const ir::Node& node, std::span<const c10::IValue> results) = 0;
+  virtual void before(const ir::Operator& op, std::span<const c10::IValue> arguments) = 0;
+  virtual void after(const ir::Operator& op, std::span<const c10::IValue> results) = 0;
 };
 
 struct RunOptions {
@@ -39,7 +39,7 @@ class Executor {
  public:
   // `tensor_names` is the order in which run() will be given the tensors that the graph takes beside its user's inputs.
   // Devices that capture baked into the graph are replaced by `device`.
-  // kUnsupported with the node's name for what this build of torch cannot run.
+  // kUnsupported with the operator's name for what this build of torch cannot run.
   static Result<Executor> compile(std::shared_ptr<const ir::Graph> graph, const std::vector<std::string>& tensor_names,
                                   c10::Device device);
   Executor(Executor&&) noexcept;
@@ -47,7 +47,7 @@ class Executor {
   ~Executor();
 
   // Values are freed at their last use, unless autograd keeps them. Throws c10::Error for inputs that do not fit and
-  // for whatever an operator throws, with the node's name and module added.
+  // for whatever an operator throws, with the operator's name and module added.
   std::vector<c10::IValue> run(std::span<const at::Tensor> tensors, std::vector<c10::IValue> inputs,
                                const RunOptions& options) const;
 

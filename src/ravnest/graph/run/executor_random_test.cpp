@@ -18,7 +18,7 @@ using ir::testing::ModelBuilder;
 using ::testing::HasSubstr;
 using testing::Program;
 
-// The same random operator on x twice, by nodes at these places.
+// The same random operator on x twice, by operators at these places.
 ir::Model random_model(const std::string& target, std::int32_t first = 0, std::int32_t second = 1) {
   const bool dropout = target == "torch.ops.aten.dropout.default";
   ModelBuilder builder;
@@ -31,8 +31,8 @@ ir::Model random_model(const std::string& target, std::int32_t first = 0, std::i
   const Ref a = draw("a");
   const Ref b = draw("b");
   ir::Model model = builder.returns({a, b});
-  model.train.nodes[0].place = first;
-  model.train.nodes[1].place = second;
+  model.train.operators[0].place = first;
+  model.train.operators[1].place = second;
   return model;
 }
 
@@ -91,8 +91,8 @@ TEST_P(Random, OnRequestNumbersComeFromThePlainStream) {
 // Other threads may draw from the process's generator meanwhile: a loader that shuffles, for instance.
 TEST(RandomEval, ADropoutThatDoesNotTrainLeavesTheGeneratorAlone) {
   struct Watch final : RunObserver {
-    void before(const ir::Node&, std::span<const IValue>) override {}
-    void after(const ir::Node&, std::span<const IValue>) override {
+    void before(const ir::Operator&, std::span<const IValue>) override {}
+    void after(const ir::Operator&, std::span<const IValue>) override {
       seeds.push_back(at::globalContext().defaultGenerator(c10::kCPU).current_seed());
     }
     std::vector<std::uint64_t> seeds;
@@ -141,7 +141,7 @@ TEST(Dropout, NothingAndEverythingCanBeDropped) {
 TEST(Dropout, AProbabilityThatIsNoneIsRefusedAsTorchRefusesIt) {
   for (const double p : {-1.0, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
     ir::Model model = random_model("torch.ops.aten.dropout.default");
-    model.train.nodes[0].inputs[1].value = p;
+    model.train.operators[0].inputs[1].value = p;
     EXPECT_THAT(Program(model).failure({at::ones({4})}), HasSubstr("dropout probability has to be between 0 and 1"));
   }
 }

@@ -38,7 +38,7 @@ ir::Model small() {
   const Ref x = builder.input("x", kBatch);
   const Ref y = builder.call("linear", "torch.ops.aten.linear.default", {{"input", x}, {"weight", w}}, kBatch);
   const Ref doubled = builder.tensor("mul", kBatch);
-  builder.node("mul", "torch.ops.aten.mul.Tensor", {{"self", y}, {"other", std::int64_t{2}}}, {doubled}).module_stack =
+  builder.add("mul", "torch.ops.aten.mul.Tensor", {{"self", y}, {"other", std::int64_t{2}}}, {doubled}).module_stack =
       "L__self__,,Net;a,block.0,Block";
   return builder.returns({builder.call("relu", "torch.ops.aten.relu.default", {{"self", doubled}}, kBatch)});
 }
@@ -67,12 +67,12 @@ TEST(Executor, AnotherVersionOfTheWeightsIsJustAnotherListOfTensors) {
 
 // Counts, before every operator, which of the results so far are still alive.
 struct Lives : RunObserver {
-  void before(const ir::Node& node, std::span<const IValue>) override {
-    std::string& alive = seen[node.name];
+  void before(const ir::Operator& op, std::span<const IValue>) override {
+    std::string& alive = seen[op.name];
     for (const auto& [name, storage] : made) alive += storage.expired() ? "" : name + " ";
   }
-  void after(const ir::Node& node, std::span<const IValue> results) override {
-    made.emplace_back(node.name, results[0].toTensor().storage().getWeakStorageImpl());
+  void after(const ir::Operator& op, std::span<const IValue> results) override {
+    made.emplace_back(op.name, results[0].toTensor().storage().getWeakStorageImpl());
   }
   std::vector<std::pair<std::string, c10::weak_intrusive_ptr<c10::StorageImpl>>> made;
   std::map<std::string, std::string> seen;
@@ -115,22 +115,22 @@ TEST(Executor, AnInputThatIsHandedOverIsFreedAtItsLastUse) {
   EXPECT_EQ(lives.seen["b"], "a ");
 }
 
-TEST(Executor, AnErrorOfAnOperatorNamesTheNodeAndItsModule) {
+TEST(Executor, AnErrorOfAnOperatorNamesItAndItsModule) {
   ir::Model model = small();
-  model.train.nodes[1].inputs[1].value = std::string("two");
+  model.train.operators[1].inputs[1].value = std::string("two");
   EXPECT_THAT(Program(model).failure({at::ones({2, 2})}),
-              HasSubstr("while running node \"mul\" (torch.ops.aten.mul.Tensor) of module block.0"));
+              HasSubstr("while running operator \"mul\" (torch.ops.aten.mul.Tensor) of module block.0"));
 }
 
 TEST(Executor, AnOperatorOrArgumentThatTorchDoesNotKnowIsRefusedAtCompileTime) {
   ir::Model model = small();
-  model.train.nodes[1].target = "torch.ops.aten.frobnicate.default";
-  EXPECT_THAT(refusal(model), HasSubstr("node \"mul\": operator torch.ops.aten.frobnicate.default is not known"));
+  model.train.operators[1].target = "torch.ops.aten.frobnicate.default";
+  EXPECT_THAT(refusal(model), HasSubstr("at \"mul\": operator torch.ops.aten.frobnicate.default is not known"));
   model = small();
-  model.train.nodes[1].inputs[1].name = "factor";
-  EXPECT_THAT(refusal(model), HasSubstr("node \"mul\""));
+  model.train.operators[1].inputs[1].name = "factor";
+  EXPECT_THAT(refusal(model), HasSubstr("at \"mul\""));
   model = small();
-  model.train.nodes[1].outputs.push_back(ir::None{});
+  model.train.operators[1].outputs.push_back(ir::None{});
   EXPECT_THAT(refusal(model), HasSubstr("returns fewer values"));
 }
 
@@ -139,10 +139,10 @@ TEST(Executor, ArithmeticOnSizesThatClaimsMoreResultsThanOneIsRefused) {
   const Ref x = builder.input("x", kBatch);
   builder.number("n", "torch.ops.aten.sym_size.int", {{"self", x}, {"dim", std::int64_t{0}}}, dynamic("s0"));
   ir::Model model = builder.returns({x});
-  model.train.nodes[0].outputs.push_back(ir::None{});
+  model.train.operators[0].outputs.push_back(ir::None{});
   EXPECT_THAT(refusal(model), HasSubstr("returns fewer values"));
-  model.train.nodes[0].outputs.pop_back();
-  model.train.nodes[0].inputs.pop_back();
+  model.train.operators[0].outputs.pop_back();
+  model.train.operators[0].inputs.pop_back();
   EXPECT_THAT(refusal(model), HasSubstr("takes 2 arguments, not 1"));
 }
 
@@ -166,9 +166,9 @@ TEST(Executor, ListsOfTensorsGoInAndOut) {
   const Ref x = builder.input("x", kBatch);
   const Ref left = builder.tensor("left", {dynamic("s0"), fixed(1)});
   const Ref right = builder.tensor("right", {dynamic("s0"), fixed(1)});
-  builder.node("split", "torch.ops.aten.split.Tensor",
-               {{"self", x}, {"split_size", std::int64_t{1}}, {"dim", std::int64_t{1}}},
-               {std::vector<Ref>{left, right}});
+  builder.add("split", "torch.ops.aten.split.Tensor",
+              {{"self", x}, {"split_size", std::int64_t{1}}, {"dim", std::int64_t{1}}},
+              {std::vector<Ref>{left, right}});
   const Ref swapped = builder.call("cat", "torch.ops.aten.cat.default",
                                    {{"tensors", std::vector<Ref>{right, left}}, {"dim", std::int64_t{1}}}, kBatch);
   const Program program(builder.returns({swapped}));

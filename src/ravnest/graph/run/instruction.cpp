@@ -20,22 +20,21 @@ class Maker {
   }
 
   Result<std::vector<Instruction>> make() {
-    std::vector<Instruction> result(graph_.nodes.size());
+    std::vector<Instruction> result(graph_.operators.size());
     // Backwards, so that the first use that is met is the last one.
-    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
-      const ir::Node& node = graph_.nodes[i];
-      if (Status status = fill(result[i], node); !status.ok())
-        return status.with_context(text("node \"", node.name, "\""));
+    for (std::size_t i = graph_.operators.size(); i-- > 0;) {
+      const ir::Operator& op = graph_.operators[i];
+      if (Status status = fill(result[i], op); !status.ok()) return status.with_context(text("at \"", op.name, "\""));
       mark_last_uses(result[i]);
     }
     return result;
   }
 
  private:
-  Status fill(Instruction& instruction, const ir::Node& node) {
-    instruction.node = &node;
-    instruction.autocast = node.autocast;
-    instruction.size_operator = find_size_operator(node.target);
+  Status fill(Instruction& instruction, const ir::Operator& op) {
+    instruction.op = &op;
+    instruction.autocast = op.autocast;
+    instruction.size_operator = find_size_operator(op.target);
     if (Status status =
             instruction.size_operator != nullptr ? fill_size_operands(instruction) : fill_operands(instruction);
         !status.ok())
@@ -50,19 +49,19 @@ class Maker {
   }
 
   Status fill_size_operands(Instruction& instruction) const {
-    const ir::Node& node = *instruction.node;
-    if (node.inputs.size() != instruction.size_operator->arity)
-      return corrupt(node.target, " takes ", instruction.size_operator->arity, " arguments, not ", node.inputs.size());
-    const bool of_tensor = node.target == "torch.ops.aten.sym_size.int";
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const ir::Argument& argument = node.inputs[i].value;
+    const ir::Operator& op = *instruction.op;
+    if (op.inputs.size() != instruction.size_operator->arity)
+      return corrupt(op.target, " takes ", instruction.size_operator->arity, " arguments, not ", op.inputs.size());
+    const bool of_tensor = op.target == "torch.ops.aten.sym_size.int";
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const ir::Argument& argument = op.inputs[i].value;
       const bool wants_tensor = of_tensor && i == 0;
       if (const auto* ref = std::get_if<ir::Ref>(&argument)) {
         if ((graph_.values[ref->value].kind == ir::ValueKind::kTensor) != wants_tensor)
-          return corrupt(node.target, ": argument ", i, " is of the wrong kind");
+          return corrupt(op.target, ": argument ", i, " is of the wrong kind");
         instruction.operands.push_back(reference(*ref));
       } else if (wants_tensor) {
-        return corrupt(node.target, ": argument ", i, " is not a tensor");
+        return corrupt(op.target, ": argument ", i, " is not a tensor");
       } else if (const auto* flag = std::get_if<bool>(&argument)) {
         instruction.operands.push_back({OperandKind::kConstant, false, -1, c10::IValue(*flag)});
       } else if (const auto* integer = std::get_if<std::int64_t>(&argument)) {
@@ -70,39 +69,39 @@ class Maker {
       } else if (const auto* number = std::get_if<double>(&argument)) {
         instruction.operands.push_back({OperandKind::kConstant, false, -1, c10::IValue(*number)});
       } else {
-        return unsupported(node.target, ": argument ", i, " is not a number");
+        return unsupported(op.target, ": argument ", i, " is not a number");
       }
     }
     return {};
   }
 
   Status fill_operands(Instruction& instruction) const {
-    const ir::Node& node = *instruction.node;
-    const Result<c10::OperatorHandle> handle = find_operator(node.target);
+    const ir::Operator& op = *instruction.op;
+    const Result<c10::OperatorHandle> handle = find_operator(op.target);
     if (!handle.ok()) return handle.status();
     instruction.operation = *handle;
-    if (node.target == "torch.ops.aten.view.default")
+    if (op.target == "torch.ops.aten.view.default")
       instruction.reshape = *find_operator("torch.ops.aten.reshape.default");
     const auto is_true = [&](const char* flag) {
-      const ir::Argument* value = find_argument(node, flag);
+      const ir::Argument* value = find_argument(op, flag);
       return value != nullptr && *value == ir::Argument(true);
     };
-    const bool dropout = node.target == "torch.ops.aten.dropout.default";
+    const bool dropout = op.target == "torch.ops.aten.dropout.default";
     instruction.dropout = dropout && is_true("train");
     // One that does not train draws nothing, and leaves the process's generator to those who do.
     instruction.random = handle->hasTag(at::Tag::nondeterministic_seeded) && (!dropout || instruction.dropout);
-    instruction.normalises_batch = node.target == "torch.ops.aten.batch_norm.default" && is_true("training");
+    instruction.normalises_batch = op.target == "torch.ops.aten.batch_norm.default" && is_true("training");
     const std::vector<c10::Argument>& declared = handle->schema().arguments();
     std::size_t given = 0;
     for (const c10::Argument& argument : declared) {
-      const ir::Argument* value = find_argument(node, argument.name());
+      const ir::Argument* value = find_argument(op, argument.name());
       given += value != nullptr ? 1 : 0;
       Result<Operand> made = value != nullptr ? operand(*value, argument) : by_default(argument);
-      if (!made.ok()) return made.status().with_context(node.target);
+      if (!made.ok()) return made.status().with_context(op.target);
       instruction.operands.push_back(std::move(*made));
     }
-    if (given != node.inputs.size())
-      return unsupported(node.target, " has an argument that this build of torch does not know");
+    if (given != op.inputs.size())
+      return unsupported(op.target, " has an argument that this build of torch does not know");
     return {};
   }
 
@@ -171,9 +170,9 @@ class Maker {
   }
 
   Status fill_outputs(Instruction& instruction) const {
-    const ir::Node& node = *instruction.node;
+    const ir::Operator& op = *instruction.op;
     const auto register_of = [&](ir::Ref ref) { return used_[ref.value] ? ref.value : -1; };
-    for (const ir::Argument& output : node.outputs) {
+    for (const ir::Argument& output : op.outputs) {
       Output& made = instruction.outputs.emplace_back();
       if (const auto* ref = std::get_if<ir::Ref>(&output)) {
         made.index = register_of(*ref);
@@ -183,7 +182,7 @@ class Maker {
       }
     }
     const std::size_t returned = instruction.operation ? instruction.operation->schema().returns().size() : 1;
-    if (returned < node.outputs.size()) return corrupt(node.target, " returns fewer values than the graph says");
+    if (returned < op.outputs.size()) return corrupt(op.target, " returns fewer values than the graph says");
     return {};
   }
 

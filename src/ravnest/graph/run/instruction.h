@@ -1,4 +1,4 @@
-// A node made ready to run: what Executor::compile produces and Executor::run walks. Private to the executor.
+// An operator made ready to run: what Executor::compile produces and Executor::run walks. Private to the executor.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -42,11 +42,11 @@ struct Output {
 };
 
 struct Instruction {
-  const ir::Node* node = nullptr;
+  const ir::Operator* op = nullptr;
   const SizeOperator* size_operator = nullptr;  // arithmetic on sizes; else:
   std::optional<c10::OperatorHandle> operation = {};
   std::optional<c10::OperatorHandle> reshape = {};  // for a view: what to call where the strides do not allow one
-  std::int32_t autocast = -1;                       // the node's
+  std::int32_t autocast = -1;                       // the operator's
   bool random = false;
   bool dropout = false;           // aten::dropout in training: keyed runs have a faster one of their own
   bool normalises_batch = false;  // in training: needs more than one value per channel

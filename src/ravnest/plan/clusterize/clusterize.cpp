@@ -18,11 +18,11 @@ std::vector<std::string> notes_on(const ir::Model& model) {
   for (const std::string& limit : graph::input_limits(model.train))
     notes.push_back(text(limit, ": the captured model takes no other sizes"));
   std::set<std::string> libraries;
-  for (const ir::Node& node : model.train.nodes) {
-    const std::string library = graph::library_of(node.target);
+  for (const ir::Operator& op : model.train.operators) {
+    const std::string library = graph::library_of(op.target);
     if (!library.empty() && libraries.insert(library).second)
-      notes.push_back(text("the model uses operators of \"", library, "\" (", node.target,
-                           "): every node's script must ", "import what brings them before it makes its Node"));
+      notes.push_back(text("the model uses operators of \"", library, "\" (", op.target, "): every node's script must ",
+                           "import what brings them before it makes its Node"));
   }
   return notes;
 }

@@ -32,7 +32,7 @@ class Costs {
   }
 
  private:
-  int last_operator() const { return static_cast<int>(graph_.nodes.size()) - 1; }
+  int last_operator() const { return static_cast<int>(graph_.operators.size()) - 1; }
 
   void add_operators() {
     for (std::size_t i = 0; i < profile_.operators.size(); ++i) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "ravnest/base/units.h"
+#include "ravnest/base/words/units.h"
 #include "ravnest/plan/pool/range.h"
 #include "ravnest/plan/predict/predict.h"
 

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "ravnest/base/units.h"
+#include "ravnest/base/words/units.h"
 #include "ravnest/plan/search/check_options.h"
 #include "ravnest/plan/search/exhaustive.h"
 #include "ravnest/plan/search/genetic.h"
@@ -18,6 +18,26 @@ namespace {
 constexpr int kCheckedAgainstAll = 10;
 // Up to here there is time to look again at the best candidates.
 constexpr int kJudgedAgainUpTo = 12;
+// And up to here at every grouping with all the care that the best ones get, if the model has so few places to cut that
+// cutting all orders of all groups takes no more steps than this: seven nodes and 17 places, or five and 96.
+constexpr int kJudgedAllUpTo = 7;
+constexpr double kMostExactSteps = 4e7;
+
+bool all_can_be_judged(const CutViews& views, int nodes) {
+  if (nodes > kJudgedAllUpTo) return false;
+  double stages = 0;               // of all orders of all groups
+  double orders_of_this_size = 1;  // all groups' together: nodes! / (nodes - size)!
+  for (int size = 1; size <= nodes; ++size) {
+    orders_of_this_size *= nodes - size + 1;
+    stages += orders_of_this_size * size;
+  }
+  return 1.5 * stages * views.exact().count() * views.exact().count() <= kMostExactSteps;
+}
+
+std::optional<Effort> judging(const CutViews& views, int nodes) {
+  if (all_can_be_judged(views, nodes)) return Effort::kExact;
+  return nodes <= kJudgedAgainUpTo ? std::optional(Effort::kThorough) : std::nullopt;
+}
 
 class Former {
  public:
@@ -28,8 +48,7 @@ class Former {
         balance_(options.balance.value_or(compute_known(pool) ? Balance::kTime : Balance::kParams)),
         views_(costs),
         scorer_(views_, machines_of(pool), balance_, options.training),
-        judge_(views_, machines_of(pool), balance_, options.training,
-               scorer_.nodes() <= kJudgedAgainUpTo ? std::optional(Effort::kThorough) : std::nullopt) {}
+        judge_(views_, machines_of(pool), balance_, options.training, judging(views_, scorer_.nodes())) {}
 
   Result<Formation> run() {
     const int count = scorer_.nodes();
@@ -69,6 +88,9 @@ class Former {
   static constexpr double kWorthSaying = 1.1;
   static constexpr double kWorthSparing = 1.01;
 
+  // By the size of the whole pool: what is left of a larger one has a judge that takes longer.
+  bool judge_all() const { return all_can_be_judged(views_, scorer_.nodes()); }
+
   std::optional<Groups> grouped(const std::vector<int>& nodes, int smallest) {
     return best_of(candidates_of(nodes, smallest));
   }
@@ -80,7 +102,7 @@ class Former {
     // A small pool is checked against all groupings; where nothing was found, a middling one too before giving up.
     const int count = static_cast<int>(nodes.size());
     if (count <= (fits ? kCheckedAgainstAll : kExhaustiveLimit)) {
-      std::vector<Groups> best = best_groupings(scorer_, nodes, smallest);
+      std::vector<Groups> best = best_groupings(judge_all() ? judge_ : scorer_, nodes, smallest);
       if (!best.empty()) candidates.insert(candidates.begin(), std::move(best.front()));
     }
     if (count > kJudgedAgainUpTo && !candidates.empty()) candidates.resize(1);
@@ -152,6 +174,7 @@ class Former {
   }
 
   std::optional<Groups> best_of_few(const std::vector<int>& nodes, int smallest) {
+    if (judge_all()) return best_of_judged(nodes, smallest);
     std::set<std::vector<int>> sets;
     for (const Groups& groups : best_groupings(scorer_, nodes, smallest, Use::kTheBest)) {
       std::vector<int> members;
@@ -166,6 +189,15 @@ class Former {
       if (groups) candidates.push_back(std::move(*groups));
     }
     return best_of(candidates);
+  }
+
+  std::optional<Groups> best_of_judged(const std::vector<int>& nodes, int smallest) {
+    for (Groups& groups : best_groupings(judge_, nodes, smallest, Use::kTheBest)) {
+      std::size_t used = 0;
+      for (const Group& group : groups) used += group.members.size();
+      if (used < nodes.size()) return std::move(groups);
+    }
+    return std::nullopt;
   }
 
   // The quick score decides which nodes stay out: a closer look at each set would take seconds.

@@ -15,6 +15,7 @@ constexpr double kSteps = 1e5;
 constexpr double kSearchSteps = 6e4;
 constexpr double kThoroughSteps = 5e6;
 constexpr double kThoroughSearchSteps = 2e6;
+constexpr double kExactSearchSteps = 2e7;
 constexpr int kMostTries = 400;
 // The given order is kept unless another promises this much more.
 constexpr double kWorthReordering = 1.01;
@@ -44,18 +45,19 @@ bool all_equal(const std::vector<Machine>& machines) {
 }  // namespace
 
 Ordering::Ordering(const Places& places, const std::vector<Machine>& machines, Balance balance,
-                   const TrainingOptions& training)
+                   const TrainingOptions& training, Effort effort)
     : fine_(places.fine),
       middle_(places.middle),
       coarse_(places.coarse),
       machines_(machines),
       balance_(balance),
-      training_(training) {}
+      training_(training),
+      effort_(effort) {}
 
 ClusterScore Ordering::in_given_order() const { return tried(given_order(machines_.size()), balance_); }
 
 ClusterScore Ordering::tried(Order order, Balance balance) const {
-  return in_order(coarse_, std::move(order), balance, true);
+  return in_order(coarse_, std::move(order), balance, effort_ < Effort::kExact);
 }
 
 ClusterScore Ordering::chosen(Order order, Balance balance) const {
@@ -133,33 +135,36 @@ double Ordering::least_period_s(const std::vector<StageLoad>& fastest_slowest, c
   return std::max(slowest_s, round_trip_s / static_cast<double>(order.size()));
 }
 
-ClusterScore Ordering::best(const ClusterScore& given, Effort effort) const {
+ClusterScore Ordering::best(const ClusterScore& given) const {
   if (all_equal(machines_)) return given;
   ClusterScore best = given;
   const auto consider = [&](ClusterScore made) {
     if (better(made, best)) best = std::move(made);
   };
   if (!given.fits()) consider(tried(order_by_ram(machines_), other_balance()));
-  if (effort == Effort::kLeast || (!best.fits() && best.cutting.fullest > kHopeless)) return best;
-  const double most_steps = effort == Effort::kThorough || !best.fits() ? kThoroughSteps : kSteps;
+  if (effort_ == Effort::kLeast || (!best.fits() && best.cutting.fullest > kHopeless)) return best;
+  const double most_steps = effort_ >= Effort::kThorough || !best.fits() ? kThoroughSteps : kSteps;
   std::optional<Arrangement> found = arrange(coarse_, machines_, other_balance(), training_, most_steps);
   if (!found && !best.fits()) found = arrange(middle_, machines_, Balance::kMemory, training_, most_steps);
   if (found) consider(tried(found->order, other_balance()));
   const bool settled =
       found && (balance_ == Balance::kMemory ||
                 (best.fits() && period(best) <= kNearEnough * least_period_s(found->cutting.loads, found->order)));
-  if (!settled && effort != Effort::kLittle) search(best, effort);
+  if (!settled && effort_ != Effort::kLittle) search(best);
   return given.fits() && !better(best, given, kWorthReordering) ? given : best;
 }
 
-void Ordering::search(ClusterScore& best, Effort effort) const {
+void Ordering::search(ClusterScore& best) const {
   // Up to three tables per try, each of all segments for all stages.
   const double steps_per_try = 1.5 * coarse_.count() * coarse_.count() * static_cast<double>(machines_.size());
-  const double steps = effort == Effort::kThorough ? kThoroughSearchSteps : kSearchSteps;
-  const int tries = std::min(kMostTries, static_cast<int>(steps / steps_per_try));
+  const double steps = effort_ == Effort::kExact      ? kExactSearchSteps
+                       : effort_ == Effort::kThorough ? kThoroughSearchSteps
+                                                      : kSearchSteps;
+  const int tries = static_cast<int>(std::min<double>(kMostTries, steps / steps_per_try));
+  const double affordable = effort_ == Effort::kExact ? steps / steps_per_try : tries;
   double orders = 1;
   for (std::size_t s = 2; s <= machines_.size(); ++s) orders *= static_cast<double>(s);
-  if (orders <= tries) {
+  if (orders <= affordable) {
     Order order = given_order(machines_.size());
     do {
       ClusterScore made = tried(order, other_balance());
@@ -173,12 +178,12 @@ void Ordering::search(ClusterScore& best, Effort effort) const {
   if (better(other, best)) best = std::move(other);
 }
 
-ClusterScore Ordering::refined(const ClusterScore& known, Effort effort) const {
+ClusterScore Ordering::refined(const ClusterScore& known) const {
   ClusterScore best = chosen(given_order(machines_.size()), balance_);
   if (!best.possible || (best.fits() && balance_ != Balance::kTime)) return best;
   // Orders found with fewer places may still be the best with more.
   const double margin = best.fits() ? kWorthReordering : 1;
-  for (const ClusterScore& found : {this->best(best, effort), known}) {
+  for (const ClusterScore& found : {this->best(best), known}) {
     for (const ClusterScore& made : std::array{found, chosen(found.order, other_balance())}) {
       if (better(made, best, best.order == made.order ? 1 : margin)) best = made;
     }

@@ -22,6 +22,7 @@ enum class Effort : std::uint8_t {
   kLittle,  // only the order whose slowest stage is fastest, if that is quickly found: thousands of candidates a second
   kSome,    // and others beside it, for a millisecond
   kThorough,  // all orders of a small cluster, hundreds of a large one's
+  kExact,     // all orders of up to seven machines, and full cuts
 };
 
 // The given order stays, unless only another fits, or, where time is balanced, another promises clearly more.
@@ -35,25 +36,25 @@ class Ordering {
     const Segments& coarse;
   };
   // All must outlive the object.
-  Ordering(const Places& places, const std::vector<Machine>& machines, Balance balance,
-           const TrainingOptions& training);
+  Ordering(const Places& places, const std::vector<Machine>& machines, Balance balance, const TrainingOptions& training,
+           Effort effort);
 
   ClusterScore in_given_order() const;
   // Tries other orders too.
-  ClusterScore best(const ClusterScore& given, Effort effort) const;
-  // `known`, or what is found with so much effort, whichever is better at `middle`.
-  ClusterScore refined(const ClusterScore& known, Effort effort) const;
+  ClusterScore best(const ClusterScore& given) const;
+  // `known`, or what is found, whichever is better at `middle`.
+  ClusterScore refined(const ClusterScore& known) const;
 
  private:
   using Order = std::vector<int>;
 
-  // A candidate, at `coarse` and within some hundredths; and one that was chosen, at `middle`.
+  // A candidate, at `coarse`, and by little effort within some hundredths; and one that was chosen, at `middle`.
   ClusterScore tried(Order order, Balance balance) const;
   ClusterScore chosen(Order order, Balance balance) const;
   ClusterScore in_order(const Segments& segments, Order order, Balance balance, bool quick) const;
   bool better(const ClusterScore& a, const ClusterScore& b, double margin = 1) const;
   double period(const ClusterScore& score) const;
-  void search(ClusterScore& best, Effort effort) const;
+  void search(ClusterScore& best) const;
   void climb(ClusterScore& best, int tries) const;
   double least_period_s(const std::vector<StageLoad>& fastest_slowest, const std::vector<int>& order) const;
   // What is left where shares of RAM do not fit.
@@ -65,6 +66,7 @@ class Ordering {
   const std::vector<Machine>& machines_;
   Balance balance_;
   const TrainingOptions& training_;
+  Effort effort_;
 };
 
 }  // namespace ravnest::plan

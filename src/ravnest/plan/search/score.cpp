@@ -8,6 +8,8 @@ namespace {
 constexpr int kFinePlaces = 1024;
 constexpr int kMiddlePlaces = 96;
 constexpr int kCoarsePlaces = 32;
+// So many that all of them can be tried where every order is.
+constexpr int kExactPlaces = 100;
 // Fewer places must leave a stage some choice.
 constexpr int kPlacesPerStage = 4;
 // In larger pools other orders are tried at the end only.
@@ -40,6 +42,8 @@ CutViews::CutViews(const ModelCosts& costs)
       middle(costs, cut_positions(costs, kMiddlePlaces)),
       coarse(costs, cut_positions(costs, kCoarsePlaces)) {}
 
+const Segments& CutViews::exact() const { return fine.count() <= kExactPlaces ? fine : middle; }
+
 Scorer::Scorer(const CutViews& views, std::vector<Machine> machines, Balance balance, const TrainingOptions& training,
                std::optional<Effort> effort)
     : views_(views),
@@ -59,7 +63,10 @@ Scorer::Scorer(const CutViews& views, std::vector<Machine> machines, Balance bal
 // Every place matters where there is time to look at all of them.
 Ordering::Places Scorer::places_for(std::size_t stages) const {
   const Segments& finest = nodes() <= kLargePool ? views_.fine : views_.middle;
+  const bool exact = effort_ == Effort::kExact;
+  if (exact && &views_.exact() == &views_.fine) return {views_.fine, views_.fine, views_.fine};
   for (const Segments* each : {&views_.coarse, &views_.middle}) {
+    if (exact && each == &views_.coarse) continue;
     if (static_cast<int>(stages) * kPlacesPerStage <= std::min(each->count(), each->most_stages()))
       return {views_.fine, finest, *each};
   }
@@ -98,10 +105,10 @@ const ClusterScore& Scorer::score(const Group& group, int clusters) {
     const TrainingOptions training = training_with(kReckonedClusters[kind]);
     const Ordering::Places places = places_for(machines.size());
     steps_ += 2.5 * static_cast<double>(machines.size()) * places.coarse.count() * places.coarse.count();
-    const Ordering ordering(places, machines, balance_, training);
+    const Ordering ordering(places, machines, balance_, training, effort_);
     ClusterScore score = ordering.in_given_order();
     const bool other_orders = effort_ > Effort::kLeast && balance_ == Balance::kTime;
-    if (score.possible && (!score.fits() || other_orders)) score = ordering.best(score, effort_);
+    if (score.possible && (!score.fits() || other_orders)) score = ordering.best(score);
     known = std::make_unique<ClusterScore>(std::move(score));
   }
   return *known;
@@ -110,8 +117,8 @@ const ClusterScore& Scorer::score(const Group& group, int clusters) {
 ClusterScore Scorer::refine(const Group& group, int clusters) {
   const std::vector<Machine> machines = machines_of(group);
   const TrainingOptions training = training_with(clusters);
-  const Effort effort = nodes() <= kLargePool ? Effort::kThorough : Effort::kLittle;
-  return Ordering(places_for(machines.size()), machines, balance_, training).refined(score(group, clusters), effort);
+  const Effort effort = nodes() <= kLargePool ? std::max(effort_, Effort::kThorough) : Effort::kLittle;
+  return Ordering(places_for(machines.size()), machines, balance_, training, effort).refined(score(group, clusters));
 }
 
 double Scorer::period_s(const Group& group, int clusters) {

@@ -28,6 +28,9 @@ using Groups = std::vector<Group>;
 struct CutViews {
   explicit CutViews(const ModelCosts& costs);
 
+  // The places that Effort::kExact tries: all, where they are not many.
+  const Segments& exact() const;
+
   std::int64_t batch;
   Segments fine;
   Segments middle;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ravnest/base/table.h"
-#include "ravnest/base/units.h"
+#include "ravnest/base/words/table.h"
+#include "ravnest/base/words/units.h"
 #include "ravnest/plan/averaging.h"
 #include "ravnest/plan/show/words.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "ravnest/base/units.h"
+#include "ravnest/base/words/units.h"
 #include "ravnest/plan/show/drawing.h"
 #include "ravnest/plan/show/ring_bands.h"
 #include "ravnest/plan/show/words.h"

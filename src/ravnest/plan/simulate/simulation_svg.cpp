@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "ravnest/base/units.h"
+#include "ravnest/base/words/units.h"
 #include "ravnest/plan/show/drawing.h"
 #include "ravnest/plan/simulate/simulation_text.h"
 

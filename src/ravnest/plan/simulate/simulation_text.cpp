@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ravnest/base/table.h"
-#include "ravnest/base/units.h"
+#include "ravnest/base/words/table.h"
+#include "ravnest/base/words/units.h"
 #include "ravnest/plan/show/drawing.h"
 
 namespace ravnest::plan {

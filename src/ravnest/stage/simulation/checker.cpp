@@ -93,6 +93,10 @@ void Checker::forward_begins(int stage, const Work& work) {
 // The books of a pass are opened when the root begins it.
 void Checker::root_begins(const wire::PassHead& head) {
   const bool averaging = head.kind == wire::PassKind::kAverage;
+  for (int other = 1; other < scenario_.count(); ++other) {
+    if (truth(other).calls_entered == truth(0).calls_entered) continue;
+    violated(Promise::kCallsTogether, "the root begins pass ", head.pass, " before stage ", other, " is in the call");
+  }
   note_pass(head);
   if (head.round > 0) check_round(head);
   if (averaging) return averaging_begins(head);
@@ -317,11 +321,9 @@ void Checker::call_over(int stage) {
   if (at.updates < flags_[end] || at.updates != due) {
     violated(Promise::kUpdates, "stage ", stage, " ends a call with ", at.updates, " updates of ", due);
   }
-  // An averaging pass of the next call may have come before the end of this one, and be further at a keeper.
-  const bool next_averages = averages(at.backwarded) && !at.averaged;
   for (const int keeper : options(stage).tied_keepers) {
     const std::uint64_t adopted = at.adopted[static_cast<std::size_t>(keeper)];
-    if (adopted != at.updates && !(next_averages && adopted == at.updates + 1)) {
+    if (adopted != at.updates) {
       violated(Promise::kTiedWeights, "stage ", stage, " ends a call with tied weights after ", adopted, " updates of ",
                at.updates);
     }
@@ -329,6 +331,15 @@ void Checker::call_over(int stage) {
   if (at.forwarded == at.backwarded && at.alive != 1) {
     violated(Promise::kVersionsFreed, "stage ", stage, " ends a call with ", at.alive, " versions");
   }
+}
+
+void Checker::call_closed(int stage, std::size_t call) {
+  for (int other = 0; other < scenario_.count(); ++other) {
+    if (truth(other).calls_over > call) continue;
+    violated(Promise::kCallsTogether, "call ", call, " is closed at stage ", stage, ", and stage ", other,
+             " is not through");
+  }
+  ++truth(stage).calls_closed;
 }
 
 void Checker::all_done(const std::vector<const Stage*>& stages) {
@@ -341,8 +352,8 @@ void Checker::all_done(int stage, const Stage& machine) {
     violated(Promise::kEveryPassOnce, "stage ", stage, " has computed ", at.backwarded, " passes of ", heads_.size(),
              ", and ", offers_begun_, " offers of ", offers_.size(), " were begun");
   }
-  if (at.calls_over != scenario_.calls.size()) {
-    violated(Promise::kNothingHangs, "stage ", stage, " waits for the end of call ", at.calls_over);
+  if (at.calls_over != scenario_.calls.size() || at.calls_closed != scenario_.calls.size()) {
+    violated(Promise::kNothingHangs, "stage ", stage, " waits for the end of call ", at.calls_closed);
   }
   if (at.updates != flags_.back()) {
     violated(Promise::kUpdates, "stage ", stage, " has made ", at.updates, " updates of ", flags_.back());

@@ -31,8 +31,12 @@ class Checker {
   void enters(std::uint64_t round, std::uint64_t samples);
   void called();
   void asked_to_average() { averaging_asked_ = true; }
+  // The stage enters its next call.
+  void call_entered(int stage) { ++truth(stage).calls_entered; }
   // The root has said Over, or a stage has taken the root's word for it and all that it waited for.
   void call_over(int stage);
+  // The stage is through with the call, which is the number `call` from 0.
+  void call_closed(int stage, std::size_t call);
   // A run that nothing disturbed, when nothing is under way any more.
   void all_done(const std::vector<const Stage*>& stages);
 
@@ -79,7 +83,9 @@ class Checker {
     std::uint64_t entered = 0;     // round: the last that it has given to
     std::uint64_t held_round = 0;  // the last that it has heard to hold
     std::uint64_t taken = 0;       // the last whose result it has taken in
+    std::uint64_t calls_entered = 0;
     std::uint64_t calls_over = 0;
+    std::uint64_t calls_closed = 0;
     StageCounts counts;
     std::vector<std::uint64_t> version;  // by pass: updates at its forward
     std::vector<std::uint8_t> forwards;  // by pass: that came

@@ -9,17 +9,18 @@ using wire::PassKind;
 
 class Misfits {
  public:
-  Misfits(Choices& choices, const Scenario& scenario, const Checker& checker, int stage,
+  Misfits(Choices& choices, const Scenario& scenario, const Checker& checker, int stage, CallPhase phase,
           const std::vector<Event>& taken)
       : choices_(choices),
         options_(scenario.stages[static_cast<std::size_t>(stage)]),
         window_(static_cast<std::uint64_t>(scenario.window())),
         checker_(checker),
         stage_(stage),
+        phase_(phase),
         taken_(taken) {}
 
   std::optional<Event> draw() {
-    switch (choices_.pick(12)) {
+    switch (choices_.pick(13)) {
       case 0:
       case 1: return repeated();
       case 2: return forward(foreign(options_.train.producers), checker_.forwarded(stage_));
@@ -32,6 +33,7 @@ class Misfits {
       case 9: return tied_values();
       case 10: return over();
       case 11: return held();
+      case 12: return of_a_call();
       default: return of_another_round();
     }
   }
@@ -80,7 +82,7 @@ class Misfits {
     return backward(stage, checker_.backwarded(stage_));
   }
 
-  // A call without passes is over as the one before it was, so Over may come twice.
+  // What is said of calls is said again for the next one: of_a_call knows when that does not fit.
   std::optional<Event> repeated() {
     if (taken_.empty()) return std::nullopt;
     const Event& event = taken_[choices_.pick(taken_.size() - 1)];
@@ -134,9 +136,36 @@ class Misfits {
     return message(EventKind::kTiedValues, keeper, choices_.pick(1) == 0 ? last + 2 : last);
   }
 
+  // Of other passes than were computed here.
   std::optional<Event> over() {
-    const std::uint64_t more = stage_ == 0 ? 0 : 1 + choices_.pick(2);
-    return message(EventKind::kOver, 0, checker_.backwarded(stage_) + more);
+    const std::uint64_t done = checker_.backwarded(stage_);
+    const bool fewer = done > 0 && choices_.pick(1) == 0;
+    return message(EventKind::kOver, 0, fewer ? choices_.pick(done - 1) : done + 1 + choices_.pick(2));
+  }
+
+  // From the wrong stage, to the wrong stage, or in the wrong phase.
+  std::optional<Event> of_a_call() {
+    const int from = choices_.pick_int(options_.count);
+    const bool is_other = from != stage_ && from < options_.count;
+    const std::uint64_t done = checker_.backwarded(stage_);
+    switch (choices_.pick(3)) {
+      case 0: {
+        const bool fits = stage_ == 0 && is_other && phase_ <= CallPhase::kReady;  // unless it was ready before
+        return fits ? std::nullopt : message(EventKind::kReady, from, 0);
+      }
+      case 1: {
+        const bool fits = stage_ > 0 && from == 0 && phase_ == CallPhase::kReady;
+        return fits ? std::nullopt : message(EventKind::kOver, from, done);
+      }
+      case 2: {
+        const bool fits = stage_ == 0 && is_other && phase_ >= CallPhase::kOver;  // unless it gave account before
+        return fits ? std::nullopt : message(EventKind::kAccount, from, 0);
+      }
+      default: {
+        const bool fits = stage_ > 0 && from == 0 && phase_ == CallPhase::kAccounted;
+        return fits ? std::nullopt : message(EventKind::kClosed, from, 0);
+      }
+    }
   }
 
   // A round that holds already, or one that this stage has not given to.
@@ -164,14 +193,15 @@ class Misfits {
   std::uint64_t window_;
   const Checker& checker_;
   int stage_;
+  CallPhase phase_;
   const std::vector<Event>& taken_;
 };
 
 }  // namespace
 
 std::optional<Event> draw_misfit(Choices& choices, const Scenario& scenario, const Checker& checker, int stage,
-                                 const std::vector<Event>& taken) {
-  return Misfits(choices, scenario, checker, stage, taken).draw();
+                                 CallPhase phase, const std::vector<Event>& taken) {
+  return Misfits(choices, scenario, checker, stage, phase, taken).draw();
 }
 
 }  // namespace ravnest::stage::simulation

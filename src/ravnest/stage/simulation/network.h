@@ -24,7 +24,10 @@ enum class EventKind : std::uint8_t {
   kTiedGradients,
   kTiedValues,
   kReport,
+  kReady,
   kOver,
+  kAccount,
+  kClosed,
   kFailed,
   // What the transport says of another stage.
   kLost,

@@ -107,13 +107,16 @@ void Run::feed(int index, const Event& event) {
   if (!taken.ok()) return checker_.violated(Promise::kFits, "stage ", index, " says: ", taken.message());
   checker_.taken(event);
   if (scenario_.misfit_percent > 0) node(index).taken.push_back(event);
-  notice_calls_over(index);
+  if (event.kind == EventKind::kClosed) return leave_call(index);
+  advance_call(index);
 }
 
 Status Run::hand_over(int index, const Event& event) {
   Stage& stage = node(index).stage;
+  Call& call = node(index).call;
   switch (event.kind) {
     case EventKind::kForward: {
+      if (Status admitted = call.admits_pass(); !admitted.ok()) return admitted;
       wire::PassHead head = event.head;
       if (sabotaged(Sabotage::kIgnoresUpdates, index)) head.updates = 0;
       return stage.on_forward(event.from, head);
@@ -121,7 +124,10 @@ Status Run::hand_over(int index, const Event& event) {
     case EventKind::kBackward: return stage.on_backward(event.from, event.number);
     case EventKind::kTiedGradients: return stage.on_tied_gradients(event.from, event.number);
     case EventKind::kTiedValues: return stage.on_tied_values(event.from, event.number);
-    case EventKind::kOver: return stage.on_over(event.number);
+    case EventKind::kReady: return call.on_ready(event.from, {});
+    case EventKind::kOver: return call.on_over(event.from, {event.number, {}}, stage.passes_done());
+    case EventKind::kAccount: return call.on_account(event.from, {});
+    case EventKind::kClosed: return call.on_closed(event.from, {});
     case EventKind::kReport: ++reports_; return {};
     case EventKind::kHeld: return stage.on_held(event.number);
     default: return {};
@@ -130,13 +136,14 @@ Status Run::hand_over(int index, const Event& event) {
 
 void Run::inject_misfit(int index) {
   Node& at = node(index);
-  const std::optional<Event> misfit = draw_misfit(choices_, scenario_, checker_, index, at.taken);
+  const std::optional<Event> misfit = draw_misfit(choices_, scenario_, checker_, index, at.call.phase(), at.taken);
   if (!misfit) return;
   ++outcome_.misfits;
   if (tell_) say("stage ", index, " hears, though it does not fit, ", in_words(*misfit));
-  const Stage before = at.stage;
+  const Stage stage_before = at.stage;
+  const Call call_before = at.call;
   const Status taken = hand_over(index, *misfit);
-  if (taken.code() != Code::kInvalid || at.stage != before) {
+  if (taken.code() != Code::kInvalid || at.stage != stage_before || at.call != call_before) {
     checker_.violated(Promise::kMisfits, "stage ", index, taken.ok() ? " takes " : " changes with ", in_words(*misfit));
   }
 }
@@ -152,7 +159,7 @@ void Run::worked(int index) {
     checker_.ends(index, at.work);
     exchange(index, at.work);
     send_results(index, at.work);
-    notice_calls_over(index);
+    advance_call(index);
   }
   read_inbox(index);
   turn(index);
@@ -209,8 +216,13 @@ void Run::send_results(int index, const Work& work) {
 void Run::turn(int index) {
   Node& at = node(index);
   while (at.standing == Standing::kRunning && !at.working && !at.paused && checker_.violation().empty()) {
+    if (at.call.phase() == CallPhase::kClosed) enter_call(index);
     if (index == 0) {
-      offer_passes();
+      if (at.call.all_ready()) {
+        say("all stages are ready for call ", at.calls);
+        at.call.open();
+      }
+      if (at.call.phase() == CallPhase::kOpen) offer_passes();
       look_at_other_clusters();
     }
     const std::optional<Work> work = at.stage.next();
@@ -236,14 +248,33 @@ void Run::turn(int index) {
   }
 }
 
-void Run::notice_calls_over(int index) {
+void Run::enter_call(int index) {
   Node& at = node(index);
-  if (index == 0 || at.calls_over == at.stage.calls_over()) return;
-  for (; at.calls_over < at.stage.calls_over(); ++at.calls_over) {
-    say("stage ", index, " ends call ", at.calls_over);
-    checker_.call_over(index);
+  checker_.call_entered(index);
+  at.call.begin({}, at.stage.passes_begun());
+  if (index > 0) send(EventKind::kReady, index, 0, 0, Lane::kUrgent);
+}
+
+void Run::advance_call(int index) {
+  Node& at = node(index);
+  if (index == 0) {
+    if (at.call.all_accounted()) close_call();
+    return;
   }
-  if (at.calls_over == scenario_.calls.size()) return leave(index, Standing::kLeft);
+  if (at.call.phase() == CallPhase::kOver && at.stage.settled()) {
+    say("stage ", index, " ends call ", at.calls);
+    checker_.call_over(index);
+    (void)at.call.take_task();
+    (void)at.call.give_account({});
+    send(EventKind::kAccount, index, 0, 0, Lane::kUrgent);
+  }
+}
+
+void Run::leave_call(int index) {
+  Node& at = node(index);
+  say("stage ", index, " leaves call ", at.calls);
+  checker_.call_closed(index, at.calls);
+  if (++at.calls == scenario_.calls.size()) return leave(index, Standing::kLeft);
   pause(index);
 }
 
@@ -255,10 +286,9 @@ void Run::pause(int index) {
 }
 
 void Run::offer_passes() {
-  const std::vector<Offer>& call = scenario_.calls[call_];
   Stage& root = node(0).stage;
-  while (!offers_pause_ && offered_ < call.size() && root.waiting() < scenario_.offered_ahead) {
-    root.offer(call[offered_++]);
+  while (!offers_pause_ && offered_ < offers().size() && root.waiting() < scenario_.offered_ahead) {
+    root.offer(offers()[offered_++]);
     if (scenario_.offer_pause_most == 0 || !choices_.chance(20)) continue;
     offers_pause_ = true;
     network_.after(choices_.pick(scenario_.offer_pause_most),
@@ -268,19 +298,31 @@ void Run::offer_passes() {
 
 bool Run::call_is_done() {
   const Stage& root = node(0).stage;
+  if (node(0).call.phase() != CallPhase::kOpen) return false;
   const bool reported = scenario_.count() == 1 || reports_ == root.passes_begun();
-  return offered_ == scenario_.calls[call_].size() && root.idle() && reported;
+  return offered_ == offers().size() && root.idle() && reported;
 }
 
 void Run::end_call() {
-  say("the root ends call ", call_);
+  Node& root = node(0);
+  say("the root ends call ", root.calls);
   checker_.call_over(0);
-  const std::uint64_t passes = node(0).stage.passes_begun();
-  for (int other = 1; other < scenario_.count(); ++other) send(EventKind::kOver, 0, other, passes, Lane::kUrgent);
+  root.call.finish({}, /*goes_on=*/false);
+  const wire::Over over = root.call.end(root.stage.passes_begun());
+  for (int other = 1; other < scenario_.count(); ++other) send(EventKind::kOver, 0, other, over.passes, Lane::kUrgent);
+  (void)root.call.take_task();
+  (void)root.call.give_account({});
+  for (int other = 1; other < scenario_.count() && sabotage_ == Sabotage::kClosesAlone; ++other)
+    (void)root.call.on_account(other, {});
+  advance_call(0);
+}
+
+void Run::close_call() {
+  (void)node(0).call.close({});
+  for (int other = 1; other < scenario_.count(); ++other) send(EventKind::kClosed, 0, other, 0, Lane::kUrgent);
   offered_ = 0;
   averaged_at_end_ = false;
-  if (++call_ == scenario_.calls.size()) return leave(0, Standing::kLeft);
-  pause(0);
+  leave_call(0);
 }
 
 }  // namespace ravnest::stage::simulation

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ravnest/stage/call.h"
 #include "ravnest/stage/ending.h"
 #include "ravnest/stage/simulation/checker.h"
 #include "ravnest/stage/simulation/network.h"
@@ -27,9 +28,11 @@ class Run {
 
   // A stage and its driver.
   struct Node {
-    Node(const StageOptions& options) : stage(options), ending(options.index, options.count) {}
+    Node(const StageOptions& options)
+        : stage(options), call(options.index, options.count), ending(options.index, options.count) {}
 
     Stage stage;
+    Call call;
     Ending ending;
     Standing standing = Standing::kRunning;
     bool working = false;
@@ -37,7 +40,7 @@ class Run {
     bool fails_next = false;
     bool isolated = false;
     Work work;
-    std::uint64_t calls_over = 0;
+    std::size_t calls = 0;  // that are closed
     std::uint64_t forwards_sent = 0;
     Time ended_at = 0;
     std::vector<Event> inbox;
@@ -59,14 +62,18 @@ class Run {
   void send_results(int index, const Work& work);
   void send(EventKind kind, int from, int to, std::uint64_t number, Lane lane);
   void turn(int index);
-  void notice_calls_over(int index);
+  void enter_call(int index);
+  void advance_call(int index);
+  void leave_call(int index);
   void pause(int index);
 
   // The root's driver.
   void offer_passes();
+  const std::vector<Offer>& offers() { return scenario_.calls[node(0).calls]; }
   bool call_is_done();
   bool averages_before_the_end();
   void end_call();
+  void close_call();
 
   // What other clusters ask for and do.
   void look_at_other_clusters();
@@ -107,7 +114,6 @@ class Run {
   std::uint64_t events_ = 0;
 
   // Of the root's driver.
-  std::size_t call_ = 0;
   std::size_t offered_ = 0;  // of the call
   std::uint64_t reports_ = 0;
   bool offers_pause_ = false;

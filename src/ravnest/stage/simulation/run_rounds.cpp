@@ -12,7 +12,8 @@ void Run::look_at_other_clusters() {
     if (!under_way) checker_.called();
   }
   // After the call's last pass it would be one more at the end.
-  if (offered_ < scenario_.calls[call_].size() && choices_.chance(scenario_.average_percent)) {
+  const bool open = node(0).call.phase() == CallPhase::kOpen;
+  if (open && offered_ < offers().size() && choices_.chance(scenario_.average_percent)) {
     say("the root is asked for an averaging pass");
     root.average();
     checker_.asked_to_average();
@@ -21,9 +22,9 @@ void Run::look_at_other_clusters() {
 
 // All that was offered is done; whether there is one more thing to do.
 bool Run::averages_before_the_end() {
-  if (!scenario_.averages_at_end[call_] || averaged_at_end_) return false;
+  if (!scenario_.averages_at_end[node(0).calls] || averaged_at_end_) return false;
   averaged_at_end_ = true;
-  say("the root is asked for an averaging pass at the end of call ", call_);
+  say("the root is asked for an averaging pass at the end of call ", node(0).calls);
   node(0).stage.average();
   checker_.asked_to_average();
   return true;

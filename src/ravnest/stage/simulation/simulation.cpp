@@ -7,6 +7,8 @@ namespace ravnest::stage {
 std::string_view sentence(Promise promise) {
   switch (promise) {
     case Promise::kNothingHangs: return "when nothing is under way, everything is done";
+    case Promise::kCallsTogether:
+      return "a call has passes when all stages are in it, and is closed when all are through";
     case Promise::kEveryPassOnce: return "every stage computes every pass once, in the order of the root";
     case Promise::kAnswersComplete: return "a backward has all its answers, and an update all its gradients";
     case Promise::kWindow: return "no more passes are in flight than the window has room for";

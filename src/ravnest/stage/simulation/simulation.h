@@ -1,9 +1,9 @@
 // Whole clusters of stages on simulated time and a simulated network, drawn from a seed, and a checker of what they
 // promise.
 //
-// The machines are those of stage.h and ending.h. All else is drawn: how many stages there are and who sends to whom,
-// the schedule and the window, the calls and their passes, tied weights, how long each work takes and each message
-// travels, rounds with other clusters, what fails, and messages that do not fit. The network keeps what
+// The machines are those of stage.h, call.h and ending.h. All else is drawn: how many stages there are and who sends to
+// whom, the schedule and the window, the calls and their passes, tied weights, how long each work takes and each
+// message travels, rounds with other clusters, what fails, and messages that do not fit. The network keeps what
 // transport/endpoint.h promises and nothing more: messages of one lane from one stage to another come once and in
 // order, lanes and pairs overtake each other, and a stage that is lost takes with it what was under way.
 //
@@ -22,6 +22,7 @@ namespace ravnest::stage {
 // What is judged.
 enum class Promise : std::uint8_t {
   kNothingHangs,
+  kCallsTogether,
   kEveryPassOnce,
   kAnswersComplete,
   kWindow,
@@ -50,6 +51,7 @@ enum class Sabotage : std::uint8_t {
   kNone,
   kAnswersTwice,
   kForgetsAForward,  // the third that it should send
+  kClosesAlone,      // the root: closes a call without waiting for the accounts of others
   kIgnoresUpdates,   // begins passes without the updates that they ask for
   kWidensTheWindow,  // everywhere, by one pass
   kHidesItsFailure,  // every stage: tells no one of its own failure

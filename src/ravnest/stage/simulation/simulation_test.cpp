@@ -92,11 +92,17 @@ TEST(Sabotage, AForwardThatNeverComesIsFoundAsAStandstill) {
   EXPECT_THAT(found(Sabotage::kForgetsAForward).violation, HasSubstr("waits, after"));
 }
 
+TEST(Sabotage, ACallThatIsClosedBeforeAllAreThroughIsFound) {
+  EXPECT_EQ(found(Sabotage::kClosesAlone).promise, Promise::kCallsTogether);
+}
+
 TEST(Sabotage, AGateThatIsLeftOpenIsFound) {
   EXPECT_THAT(found(Sabotage::kIgnoresUpdates).violation, HasSubstr("stage 1 begins pass"));
 }
 
-TEST(Sabotage, AWindowThatIsTooWideIsFound) { EXPECT_EQ(found(Sabotage::kWidensTheWindow).promise, Promise::kWindow); }
+TEST(Sabotage, AWindowThatIsTooWideIsFound) {
+  EXPECT_THAT(found(Sabotage::kWidensTheWindow, Promise::kWindow).violation, HasSubstr("in flight"));
+}
 
 TEST(Sabotage, AFailureThatIsKeptQuietIsFound) {
   EXPECT_EQ(found(Sabotage::kHidesItsFailure).promise, Promise::kFailureTold);

@@ -53,7 +53,11 @@ std::string in_words(const Event& event) {
     case EventKind::kTiedGradients: return text("tied gradients ", event.number, " from stage ", event.from);
     case EventKind::kTiedValues: return text("tied values after ", event.number, " updates from stage ", event.from);
     case EventKind::kReport: return text("the report of pass ", event.number);
-    case EventKind::kOver: return text("that a call is over after ", event.number, " passes");
+    case EventKind::kReady: return text("that stage ", event.from, " is ready for a call");
+    case EventKind::kOver:
+      return text("from stage ", event.from, " that a call is over after ", event.number, " passes");
+    case EventKind::kAccount: return text("the account of stage ", event.from);
+    case EventKind::kClosed: return text("from stage ", event.from, " that a call is closed");
     case EventKind::kFailed: return text("of a failure from stage ", event.from);
     case EventKind::kLost: return text("that stage ", event.from, " is lost");
     case EventKind::kLeft: return text("that stage ", event.from, " has left");

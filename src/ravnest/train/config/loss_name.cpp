@@ -4,8 +4,8 @@
 #include <cctype>
 #include <string>
 
-#include "ravnest/base/nearest.h"
 #include "ravnest/base/printable.h"
+#include "ravnest/base/words/nearest.h"
 
 namespace ravnest::train {
 namespace {

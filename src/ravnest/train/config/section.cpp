@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ravnest/base/nearest.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/base/text.h"
+#include "ravnest/base/words/nearest.h"
 
 namespace ravnest::train {
 namespace {

@@ -2,23 +2,36 @@
 
 #include <ATen/ATen.h>
 
-#include <array>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
+#include "ravnest/train/loop/leaf_labels.h"
 #include "ravnest/train/loop/losses.h"
-#include "ravnest/train/node/labels.h"
 
 namespace ravnest::train {
 namespace {
 
 using worker::Verdict;
 
+struct Targets {
+  DatasetTargets source;
+  LeafLabels labels;
+};
+
 class LeafCriterion {
  public:
   explicit LeafCriterion(CriterionOptions options)
-      : options_(std::move(options)), loss_(*make_loss(name(options_.loss))) {}
+      : options_(std::move(options)), loss_(*make_loss(name(options_.loss))) {
+    const LabelNames names{options_.node, options_.root, "the same files, rows, batch size, seed and shuffle"};
+    if (options_.training)
+      training_.emplace(DatasetTargets(*options_.training, DataOrder::kOfEachEpoch), LeafLabels(names));
+    if (options_.validation)
+      validation_.emplace(DatasetTargets(*options_.validation, DataOrder::kOfTheFirst), LeafLabels(names));
+  }
+  LeafCriterion(const LeafCriterion&) = delete;  // the targets point into the options
+  LeafCriterion& operator=(const LeafCriterion&) = delete;
 
   Verdict operator()(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
     const bool trains = head.kind == wire::PassKind::kTrain;
@@ -49,38 +62,22 @@ class LeafCriterion {
     }
   }
 
-  // The parts of a batch come one after the other: its targets are looked up once.
-  at::Tensor targets_of(const wire::PassHead& head, bool trains) {
-    if (last_.defined() && last_batch_ == head.batch) return last_;
-    const std::string where = text("batch ", head.index, " of epoch ", head.epoch);
-    const auto& source = trains ? options_.training : options_.validation;
-    if (!source) {
+  const at::Tensor& targets_of(const wire::PassHead& head, bool trains) {
+    auto& own = trains ? training_ : validation_;
+    if (!own) {
       throw std::runtime_error(text("the leaf ", options_.node, " has no ", trains ? "[data]" : "[validation]",
-                                    " in its train.toml, but ", options_.root, " sent ", where,
-                                    ": start all nodes with the same file"));
+                                    " in its train.toml, but ", options_.root, " sent batch ", head.index, " of epoch ",
+                                    head.epoch, ": start all nodes with the same file"));
     }
-    const auto rows = source->batches.rows(trains ? head.epoch : 0, head.index);
-    if (rows.empty()) {
-      throw std::runtime_error(text("the labels of ", options_.node, " end after ", source->batches.per_epoch(),
-                                    " batches, but ", options_.root, " sent ", where, ": both need the same data"));
-    }
-    const at::Tensor targets = data::rows_of(source->samples.targets, rows);
-    const std::uint64_t own = label_digest(std::array{targets});
-    if (head.digest != 0 && head.digest != own) {
-      throw std::runtime_error(text("the labels of ", options_.node, " for ", where, " are not those of ",
-                                    options_.root,
-                                    ": both need the same data in the same order (the same files, rows, batch size, "
-                                    "seed and shuffle)"));
-    }
-    last_batch_ = head.batch;
-    last_ = targets;
-    return targets;
+    if (Status found = own->labels.go_to(own->source, head.epoch, head.index, head.digest); !found.ok())
+      throw std::runtime_error(found.message());
+    return own->source.targets();
   }
 
   const CriterionOptions options_;
   const Loss loss_;
-  std::uint64_t last_batch_ = 0;
-  at::Tensor last_;
+  std::optional<Targets> training_;
+  std::optional<Targets> validation_;
 };
 
 }  // namespace

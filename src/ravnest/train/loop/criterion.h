@@ -5,23 +5,11 @@
 #include <optional>
 #include <string>
 
-#include "ravnest/data/batches.h"
-#include "ravnest/data/dataset.h"
 #include "ravnest/train/config/loss_name.h"
+#include "ravnest/train/loop/batched_data.h"
 #include "ravnest/worker/model_worker.h"
 
 namespace ravnest::train {
-
-// Samples, and which of them make up which batch. A plain value; copying it shares the tensors.
-struct BatchedData {
-  data::Dataset samples;
-  data::Batches batches;
-
-  // Batch number `index` of `epoch`; without rows from the epoch's end on.
-  data::Dataset batch(std::uint64_t epoch, std::uint64_t index) const {
-    return data::batch(samples, batches.rows(epoch, index));
-  }
-};
 
 struct CriterionOptions {
   std::string node;  // the leaf and the root, for messages

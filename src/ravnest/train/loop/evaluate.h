@@ -7,7 +7,8 @@
 #include "ravnest/base/status.h"
 #include "ravnest/graph/ir/graph.h"
 #include "ravnest/graph/run/engine.h"
-#include "ravnest/train/loop/criterion.h"
+#include "ravnest/train/config/loss_name.h"
+#include "ravnest/train/loop/batched_data.h"
 #include "ravnest/train/node/node.h"
 
 namespace ravnest::train {

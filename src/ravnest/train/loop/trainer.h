@@ -5,8 +5,8 @@
 //   auto outcome = trainer->train(poll);
 //   (*node)->close();
 //
-// It takes its batches, feeds and validates as ravnest.Trainer does, so that nodes with and without Python take part in
-// one run; as long as nothing is shuffled, since the orders of a DataLoader are its own.
+// Its loop is the one that ravnest.Trainer runs (loop.h), so that nodes with and without Python take part in one run;
+// as long as nothing is shuffled, since the orders of a DataLoader are its own.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@
 #include "ravnest/base/status.h"
 #include "ravnest/report/progress.h"
 #include "ravnest/train/config/config.h"
-#include "ravnest/train/loop/criterion.h"
+#include "ravnest/train/loop/batched_data.h"
+#include "ravnest/train/loop/loop.h"
 #include "ravnest/train/node/node.h"
 
 namespace ravnest::train {
@@ -55,21 +56,17 @@ class Trainer {
   Status load_data();
   Result<TrainingOptions> training_options(const TrainerOptions& options) const;
 
-  Status feed_epochs(const Poll& poll);
-  Status feed(const Batch& batch, const Poll& poll);
-  Status sweep(Sweep purpose, const Poll& poll);
-  Status validate(const Poll& poll);
   Result<TrainOutcome> lead(const Poll& poll);
-  Result<Closing> serve(const std::string& call, const Poll& poll);
+  Result<wire::Closed> serve(const std::string& call, const Poll& poll);
 
   Node* node_;
   TrainConfig config_;
   std::optional<BatchedData> training_;  // on root and leaf
   std::optional<BatchedData> validation_;
-  std::string run_;            // an id, for what is saved
-  std::uint64_t epoch_ = 0;    // that are over
-  std::uint64_t batches_ = 0;  // fed for training
-  std::uint64_t sweeps_ = 0;
+  std::string run_;  // an id, for what is saved
+  Position position_;
+  BatchCounts epochs_{"the data set of [data]", "epoch"};
+  BatchCounts validations_{"the data set of [validation]", "validation"};
 };
 
 }  // namespace ravnest::train

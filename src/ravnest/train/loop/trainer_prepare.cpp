@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ravnest/stage/routes.h"
+#include "ravnest/train/loop/criterion.h"
 #include "ravnest/train/loop/model_call.h"
 #include "ravnest/train/loop/rates.h"
 #include "ravnest/train/loop/trainer.h"

@@ -1,10 +1,9 @@
 #include "ravnest/train/node/farewell.h"
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/net/port_owner.h"
 #include "ravnest/transport/tcp/contact.h"
@@ -25,9 +24,9 @@ constexpr Duration kAskingTime = seconds(3);
 
 // Who has heard. Shared with completions, which may come late.
 struct Hearing {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::size_t open = 0;
+  Mutex mutex;
+  ConditionVariable changed;
+  std::size_t open RAVNEST_GUARDED_BY(mutex) = 0;
 };
 
 // Whether this very node listens at its address: then it answers under its own name.
@@ -70,17 +69,17 @@ void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nod
   for (const std::string& node : nodes) {
     if (node == endpoint.name()) continue;
     {
-      const std::lock_guard lock(hearing->mutex);
+      const MutexLock lock(hearing->mutex);
       ++hearing->open;
     }
     const auto heard = [hearing](const Status&) {
-      const std::lock_guard lock(hearing->mutex);
+      const MutexLock lock(hearing->mutex);
       --hearing->open;
       hearing->changed.notify_all();
     };
     if (Status sent = endpoint.send(node, told, transport::Priority::kUrgent, heard); !sent.ok()) heard(sent);
   }
-  const auto all_heard = [&] { return hearing->open == 0; };
+  const auto all_heard = [&]() RAVNEST_REQUIRES(hearing->mutex) { return hearing->open == 0; };
   const auto someone_is_there = [&] {
     for (const std::string& node : nodes) {
       const auto peer = endpoint.statistics(node);
@@ -89,13 +88,14 @@ void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nod
     return false;
   };
   const TimePoint start = SystemClock().now();
-  std::unique_lock lock(hearing->mutex);
-  if (!hearing->changed.wait_until(lock, start + (farewell.interrupted ? kInterruptedTime : kAloneTime), all_heard) &&
+  MutexLock lock(hearing->mutex);
+  if (!hearing->changed.wait_until(hearing->mutex, start + (farewell.interrupted ? kInterruptedTime : kAloneTime),
+                                   all_heard) &&
       !farewell.interrupted) {
     lock.unlock();
     const bool together = someone_is_there();
     lock.lock();
-    if (together) hearing->changed.wait_until(lock, start + kTogetherTime, all_heard);
+    if (together) hearing->changed.wait_until(hearing->mutex, start + kTogetherTime, all_heard);
   }
   lock.unlock();
   (void)endpoint.close(SystemClock().now());

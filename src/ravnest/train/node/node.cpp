@@ -4,14 +4,14 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 #include "ravnest/base/file.h"
 #include "ravnest/checkpoint/stage_file.h"
+#include "ravnest/cluster/microbatches.h"
 #include "ravnest/optim/clip.h"
 #include "ravnest/stage/routes.h"
+#include "ravnest/train/node/call_sentences.h"
 #include "ravnest/train/node/farewell.h"
 #include "ravnest/transport/tcp/endpoint.h"
 #include "ravnest/worker/tensors.h"
@@ -33,31 +33,6 @@ constexpr Duration kStrangersAfter = seconds(5);
 constexpr Duration kGoodbyeTime = seconds(2);
 constexpr Duration kShortGoodbyeTime = milliseconds(100);
 
-std::uint64_t samples_of(const std::vector<at::Tensor>& inputs) {
-  for (const at::Tensor& input : inputs) {
-    if (input.defined() && input.dim() > 0) return static_cast<std::uint64_t>(input.size(0));
-  }
-  return 1;
-}
-
-// Part `part` of `parts` of each input that has all the samples; others go with every part.
-std::vector<wire::EdgeTensor> edges_of(const std::vector<at::Tensor>& inputs, std::uint64_t samples, std::uint32_t part,
-                                       std::uint32_t parts) {
-  std::vector<wire::EdgeTensor> edges;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].defined()) continue;
-    const bool whole = parts == 1 || inputs[i].dim() == 0 || static_cast<std::uint64_t>(inputs[i].size(0)) != samples;
-    const at::Tensor own = whole ? inputs[i] : inputs[i].tensor_split(parts)[part];
-    edges.push_back({static_cast<std::uint32_t>(i), false, worker::to_wire(own, {}, /*host=*/true)});
-  }
-  return edges;
-}
-
-// As tensor_split cuts: the first parts have one row more where it does not come out even.
-std::uint64_t rows_of(std::uint64_t samples, std::uint32_t part, std::uint32_t parts) {
-  return samples / parts + (part < samples % parts ? 1 : 0);
-}
-
 // Clusters may run in one folder: the files of all but the first have its number in their names.
 std::filesystem::path of_cluster(const std::filesystem::path& file, int cluster) {
   if (file.empty()) return file;
@@ -68,9 +43,9 @@ std::filesystem::path of_cluster(const std::filesystem::path& file, int cluster)
 
 // How the compute thread's call ended, if it has.
 struct Node::Outcome {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<Result<std::string>> closing;
+  Mutex mutex;
+  ConditionVariable changed;
+  std::optional<Result<wire::Closed>> closed;  // under the lock until the thread has ended, and then as it is
 };
 
 void Node::configure(TrainingOptions training_options) {
@@ -106,13 +81,13 @@ void Node::configure(TrainingOptions training_options) {
   driver.log = options_.log;
   join_rounds(worker, driver);
   worker_ = std::make_unique<worker::ModelWorker>(engine_, std::move(training_options_.optimizer), std::move(worker));
-  driver.on_over = [this](const std::string& task) { return account_of(task); };
+  driver.on_over = [this](const wire::Task& task) { return account_of(task); };
   if (is_root()) {
     driver.on_report = [this](wire::Report report) {
       if (Status taken = record_->on_report(std::move(report)); !taken.ok()) stop({text("failed: ", taken.message())});
     };
-    driver.on_open = [this](const std::vector<std::string>& words) { return check_words(words); };
-    driver.on_accounts = [this](const std::vector<std::string>& accounts) { return closing_of(accounts); };
+    driver.on_open = [this](const std::vector<wire::Ready>& ready) { return check_alike(ready, nodes_); };
+    driver.on_accounts = [this](const std::vector<wire::Account>& accounts) { return closing_of(accounts); };
   }
   driver_ = std::make_unique<cluster::Driver>(std::move(driver), *endpoint_, *worker_);
 }
@@ -122,28 +97,18 @@ int Node::window() const {
                                       : plan_.clusters[static_cast<std::size_t>(cluster_)].window;
 }
 
-// -- what all agree on
+// -- what is said at the end of a call
 
-Status Node::check_words(const std::vector<std::string>& written) const {
-  std::vector<Word> words;
-  for (const std::string& each : written) {
-    auto word = decode_word(each);
-    if (!word.ok()) return word.status();
-    words.push_back(std::move(*word));
+// A stage that can not be saved is no failure of the run yet: first all others save theirs.
+wire::Account Node::account_of(const wire::Task& task) {
+  reach(task.epochs);
+  run_ = task.run;
+  wire::Account account;
+  if (task.save) {
+    if (Status saved = save(); !saved.ok()) account.unsaved = saved.message();
   }
-  return check_alike(words, nodes_);
-}
-
-Result<std::string> Node::account_of(const std::string& written) {
-  const auto task = decode_task(written);
-  if (!task.ok()) return task.status();
-  reach(task->epochs);
-  run_ = task->run;
-  unsaved_.clear();
-  if (task->save) {
-    if (Status saved = save(); !saved.ok()) unsaved_ = saved.message();
-  }
-  return encode(Account{summary(), unsaved_});
+  account.work = work();
+  return account;
 }
 
 void Node::reach(std::uint64_t epochs) {
@@ -152,42 +117,37 @@ void Node::reach(std::uint64_t epochs) {
   if (training_options_.on_epochs) training_options_.on_epochs(epochs);
 }
 
-Result<std::string> Node::closing_of(const std::vector<std::string>& accounts) {
+wire::Closed Node::closing_of(const std::vector<wire::Account>& accounts) {
   summaries_.clear();
-  std::vector<Account> all;
-  for (const std::string& written : accounts) {
-    auto account = decode_account(written);
-    if (!account.ok()) return account.status();
-    summaries_.push_back(account->summary);
-    all.push_back(std::move(*account));
+  for (std::size_t stage = 0; stage < accounts.size(); ++stage) {
+    const std::string_view role = plan::role(static_cast<int>(stage), stages());
+    summaries_.push_back({nodes_[stage], std::string(role), accounts[stage].work});
   }
-  return encode(Closing{record_->accuracy(), more_, sentence_of_unsaved(all, nodes_)});
+  return {.accuracy = record_->accuracy(), .unsaved = sentence_of_unsaved(accounts, nodes_)};
 }
 
-report::NodeSummary Node::summary() const {
+wire::NodeWork Node::work() const {
   const cluster::DriverStatistics now = driver_->statistics();
-  report::NodeSummary summary;
-  summary.node = name();
-  summary.role = std::string(role());
-  summary.running_s = now.running_s - before_.running_s;
-  summary.forward_s = now.forward_s - before_.forward_s;
-  summary.backward_s = now.backward_s - before_.backward_s;
-  summary.update_s = now.update_s - before_.update_s;
-  summary.passes = now.counts.backwards - before_.counts.backwards;
-  summary.updates = now.counts.updates - before_.counts.updates;
+  wire::NodeWork work;
+  work.running_s = now.running_s - before_.running_s;
+  work.forward_s = now.forward_s - before_.forward_s;
+  work.backward_s = now.backward_s - before_.backward_s;
+  work.update_s = now.update_s - before_.update_s;
+  work.passes = now.counts.backwards - before_.counts.backwards;
+  work.updates = now.counts.updates - before_.counts.updates;
   const std::uint64_t stale = now.counts.staleness_sum - before_.counts.staleness_sum;
-  summary.staleness_mean = summary.passes == 0 ? 0 : static_cast<double>(stale) / static_cast<double>(summary.passes);
-  summary.staleness_most = now.counts.staleness_most;
-  summary.versions_most = worker_->versions_most();
+  work.staleness_mean = work.passes == 0 ? 0 : static_cast<double>(stale) / static_cast<double>(work.passes);
+  work.staleness_most = now.counts.staleness_most;
+  work.versions_most = worker_->versions_most();
   for (std::size_t stage = 0; stage < nodes_.size(); ++stage) {
     const auto peer = endpoint_->statistics(nodes_[stage]);
     if (!peer.ok()) continue;  // this node itself
-    summary.bytes_sent += peer->bytes_sent;
-    summary.bytes_received += peer->bytes_received;
-    summary.tensor_bytes_sent += peer->message_bytes_sent;
-    if (static_cast<int>(stage) == this->stage() + 1) summary.round_trip_s = peer->round_trip_s;
+    work.bytes_sent += peer->bytes_sent;
+    work.bytes_received += peer->bytes_received;
+    work.tensor_bytes_sent += peer->message_bytes_sent;
+    if (static_cast<int>(stage) == this->stage() + 1) work.round_trip_s = peer->round_trip_s;
   }
-  return summary;
+  return work;
 }
 
 report::RunSummary Node::run_summary(double seconds, std::uint64_t samples, std::uint64_t epochs) const {
@@ -195,7 +155,7 @@ report::RunSummary Node::run_summary(double seconds, std::uint64_t samples, std:
   run.seconds = seconds;
   run.samples = samples;
   run.epochs = epochs;
-  if (!summaries_.empty() && epochs > 0) run.updates_per_epoch = summaries_.front().updates / epochs;
+  if (!summaries_.empty() && epochs > 0) run.updates_per_epoch = summaries_.front().work.updates / epochs;
   run.accuracy = record_->accuracy();
   run.bad_losses = record_->bad_losses();
   run.schedule = std::string(stage::name(training_options_.schedule));
@@ -237,24 +197,25 @@ Status Node::save() {
 Status Node::begin(const std::string& call) {
   if (!endpoint_) return cancelled(name(), " has left its cluster");
   if (computing_.joinable()) return invalid("another call is under way; it has to end before ", call, "() begins");
-  Word word{call, training_options_.settings};
-  word.settings["schedule"] = std::string(stage::name(training_options_.schedule));
-  word.settings["seed"] = std::to_string(training_options_.seed);
-  word.settings["compression"] = codec::to_string(training_options_.codec);
+  std::map<std::string, std::string> settings = training_options_.settings;
+  settings["schedule"] = std::string(stage::name(training_options_.schedule));
+  settings["seed"] = std::to_string(training_options_.seed);
+  settings["compression"] = codec::to_string(training_options_.codec);
+  wire::Ready ready{.call = call, .settings = {}};
+  for (const auto& [setting, value] : settings) ready.settings.push_back({setting, value});
   before_ = driver_->statistics();
-  unsaved_.clear();
   outcome_ = std::make_shared<Outcome>();
   waiting_since_ = SystemClock().now();
   said_ = waiting_since_ + kSayAfter - kSayEvery;
   transport::Endpoint* others = averager_ ? endpoint_.get() : nullptr;
   computing_ = std::thread(
-      [driver = driver_.get(), others, outcome = outcome_, written = encode(word), trains = call == "train"] {
+      [driver = driver_.get(), others, outcome = outcome_, ready = std::move(ready), trains = call == "train"] {
         at::init_num_threads();  // as many as this process was told, for kernels that ask OpenMP itself
-        auto closing = driver->run(written, trains);
+        auto closed = driver->run(ready, trains);
         // The other clusters go on without this one: they see that it leaves.
-        if (!closing.ok() && others != nullptr) (void)others->close(SystemClock().now() + kShortGoodbyeTime);
-        const std::lock_guard lock(outcome->mutex);
-        outcome->closing = std::move(closing);
+        if (!closed.ok() && others != nullptr) (void)others->close(SystemClock().now() + kShortGoodbyeTime);
+        const MutexLock lock(outcome->mutex);
+        outcome->closed = std::move(closed);
         outcome->changed.notify_all();
       });
   return {};
@@ -305,47 +266,36 @@ void Node::look_for_strangers() {
 Status Node::join_call(const Poll& poll) {
   Status status = until(
       [&](TimePoint deadline) -> Status {
-        std::unique_lock lock(outcome_->mutex);
-        const bool ended = outcome_->changed.wait_until(lock, deadline, [&] { return outcome_->closing.has_value(); });
+        const MutexLock lock(outcome_->mutex);
+        const bool ended =
+            outcome_->changed.wait_until(outcome_->mutex, deadline, [&] { return outcome_->closed.has_value(); });
         return ended ? Status() : ravnest::deadline("the call is not over");
       },
       poll);
   if (!status.ok()) return status;
   computing_.join();
-  Status ended = outcome_->closing->status();
-  if (ended.ok() || unsaved_.empty()) return ended;
-  return {ended.code(), text(ended.message(), "; and ", unsaved_)};
+  return outcome_->closed->status();
 }
 
-Result<Closing> Node::serve(const Poll& poll) {
+Result<wire::Closed> Node::serve(const Poll& poll) {
   if (Status joined = join_call(poll); !joined.ok()) return joined;
-  auto closing = decode_closing(outcome_->closing->value());
-  all_know_ = closing.ok() && !closing->unsaved.empty();
-  if (all_know_) return unavailable(closing->unsaved);
-  return closing;
+  const wire::Closed& closed = outcome_->closed->value();
+  if (closed.unsaved) return unavailable(*closed.unsaved);
+  return closed;
 }
 
 Status Node::feed(const Batch& batch, const Poll& poll) {
   const bool trains = batch.kind == wire::PassKind::kTrain;
-  const std::uint64_t samples = samples_of(batch.inputs);
-  const auto parts = static_cast<std::uint32_t>(
-      trains ? std::clamp<std::uint64_t>(training_options_.microbatches, 1, std::max<std::uint64_t>(samples, 1)) : 1);
-  const bool update = trains && (trained_ + 1) % training_options_.update_frequency == 0;
-  for (std::uint32_t part = 0; part < parts; ++part) {
-    const std::uint64_t rows = rows_of(samples, part, parts);
-    const stage::Offer offer{.kind = batch.kind,
-                             .batch = batches_,
-                             .part = part,
-                             .parts = parts,
-                             .weight = parts == 1 ? 1 : static_cast<double>(rows) / static_cast<double>(samples),
-                             .update = update && part + 1 == parts,
-                             .epoch = batch.epoch,
-                             .index = batch.index,
-                             .digest = batch.digest,
-                             .samples = rows};
-    std::vector<wire::EdgeTensor> edges = edges_of(batch.inputs, samples, part, parts);
-    record_->expect(offer, rows);
-    Status offered = until([&](TimePoint deadline) { return driver_->offer(offer, edges, deadline); }, poll);
+  const stage::Offer whole{.kind = batch.kind,
+                           .batch = batches_,
+                           .update = trains && (trained_ + 1) % training_options_.update_frequency == 0,
+                           .epoch = batch.epoch,
+                           .index = batch.index,
+                           .digest = batch.digest};
+  for (const cluster::Microbatch& each : cluster::cut_batch(whole, batch.inputs, training_options_.microbatches)) {
+    const std::vector<wire::EdgeTensor> edges = worker::model_inputs(each.inputs, /*host=*/true);
+    record_->expect(each.offer, each.offer.samples);
+    Status offered = until([&](TimePoint deadline) { return driver_->offer(each.offer, edges, deadline); }, poll);
     if (!offered.ok()) return offered;
   }
   ++batches_;
@@ -357,16 +307,15 @@ Status Node::drain(const Poll& poll) {
   return until([&](TimePoint deadline) { return driver_->drain(deadline); }, poll);
 }
 
-Result<Closing> Node::finish(Task task, bool more, const Poll& poll) {
+Result<wire::Closed> Node::finish(wire::Task task, bool goes_on, const Poll& poll) {
   if (Status drained = drain(poll); !drained.ok()) return drained;
-  more_ = more;
-  driver_->finish(encode(task), more);
+  driver_->finish(std::move(task), goes_on);
   return serve(poll);
 }
 
 void Node::stop(Farewell farewell) {
   {
-    const std::lock_guard lock(stop_mutex_);
+    const MutexLock lock(stop_mutex_);
     if (!stop_) stop_ = farewell;
   }
   if (driver_) driver_->stop(std::move(farewell.reason));
@@ -378,12 +327,15 @@ void Node::close() {
     stop({"ended in the middle of a call"});
     computing_.join();
   }
-  const bool failed = outcome_ && outcome_->closing && !outcome_->closing->ok();
+  const bool ended = outcome_ && outcome_->closed;
+  const bool failed = ended && !outcome_->closed->ok();
+  // Of stages that were not saved the root has told everyone, and everyone fails of it.
+  const bool all_know = failed || (ended && outcome_->closed->value().unsaved);
   const std::optional<Farewell> why = [&] {
-    const std::lock_guard lock(stop_mutex_);
+    const MutexLock lock(stop_mutex_);
     return stop_;
   }();
-  const bool untold = why && !in_call && !failed && !all_know_;
+  const bool untold = why && !in_call && !all_know;
   if (endpoint_ && !untold) (void)endpoint_->close(SystemClock().now() + (failed ? kShortGoodbyeTime : kGoodbyeTime));
   driver_.reset();
   worker_.reset();

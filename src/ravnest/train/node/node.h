@@ -18,7 +18,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +26,7 @@
 
 #include "ravnest/average/averager.h"
 #include "ravnest/base/log.h"
+#include "ravnest/base/mutex.h"
 #include "ravnest/base/status.h"
 #include "ravnest/cluster/driver.h"
 #include "ravnest/codec/codec.h"
@@ -36,7 +36,7 @@
 #include "ravnest/plan/plan.h"
 #include "ravnest/report/progress.h"
 #include "ravnest/report/summary.h"
-#include "ravnest/train/node/call_messages.h"
+#include "ravnest/train/node/batch_sink.h"
 #include "ravnest/train/node/farewell.h"
 #include "ravnest/train/node/run_record.h"
 #include "ravnest/transport/endpoint.h"
@@ -83,24 +83,14 @@ struct TrainingOptions {
   std::map<std::string, std::string> settings;  // what else has to be the same everywhere, by name
 };
 
-struct Batch {
-  wire::PassKind kind = wire::PassKind::kTrain;
-  std::vector<at::Tensor> inputs;  // the model's, flat; undefined for those that are no tensors
-  std::uint64_t epoch = 0;         // or the number of the sweep
-  std::uint64_t index = 0;         // in it
-  std::uint64_t digest = 0;        // labels.h
-};
-
-using Poll = std::function<Status()>;
-
-class Node {
+class Node final : public BatchSink {
  public:
   // Reads the plan, joins the network and reads the stage. Where that fails and the plan tells who the others are, they
   // are told, since they would wait for this node in vain; but not where the node runs already: then all is well.
   static Result<std::unique_ptr<Node>> open(NodeOptions options);
   // Tells the others that this node, which has not joined, will not take part.
   static Status withdraw(const NodeOptions& options, const Farewell& farewell);
-  ~Node();
+  ~Node() override;
 
   const std::string& name() const { return options_.name; }
   const plan::Plan& plan() const { return plan_; }
@@ -120,39 +110,41 @@ class Node {
 
   Status begin(const std::string& call);
   // Others than the root.
-  Result<Closing> serve(const Poll& poll);
+  Result<wire::Closed> serve(const Poll& poll);
   // Root: a batch, cut into passes. Waits for room.
-  Status feed(const Batch& batch, const Poll& poll);
+  Status feed(const Batch& batch, const Poll& poll) override;
   // Root: all batches of the sweep were fed.
-  Status end_sweep(Sweep sweep) { return record_->expect_end(sweep); }
+  Status end_sweep(Sweep sweep) override { return record_->expect_end(sweep); }
   // Root: until all that was fed is computed everywhere.
-  Status drain(const Poll& poll);
+  Status drain(const Poll& poll) override;
   // Root: takes part in a round with the other clusters now, and waits until it holds.
   Status average(const Poll& poll);
+  bool has_rounds() const override { return plan_.clusters.size() > 1; }
   // Root: until the other clusters have trained what they train in this call too, and the weights of all are averaged:
   // what is validated after it is what is saved.
-  Status finish_rounds(const Poll& poll);
-  // Root: the call is over when all that was fed is computed and everyone has done `task`. `more`: the others go on to
-  // the next call by themselves, since the user's goes on. Once training is over every node saves its own stage,
-  // whatever becomes of the others; where one cannot, this and `serve` fail on all nodes when the rest have saved.
-  Result<Closing> finish(Task task, bool more, const Poll& poll);
+  Status finish_rounds(const Poll& poll) override;
+  // Root: the call is over when all that was fed is computed and everyone has done `task`. `goes_on`: what the user has
+  // called does, and the others go on to the next call by themselves. Once training is over every node saves its own
+  // stage, whatever becomes of the others; where one cannot, this and `serve` fail on all nodes when the rest have
+  // saved.
+  Result<wire::Closed> finish(wire::Task task, bool goes_on, const Poll& poll) override;
   // Ends the run on all nodes. Safe from any thread. Where no call is under way, the others hear it from `close`.
   void stop(Farewell farewell);
   // Leaves the network in good order. What is called afterwards fails.
   void close();
 
   // A line for whoever watches the run, above the progress where that is shown.
-  void warn(const std::string& line) const;
+  void warn(const std::string& line) const override;
 
   // Saves this stage's weights as they are; while no call is under way.
   Status save();
 
   const RunRecord& record() const { return *record_; }
-  RunRecord& record() { return *record_; }
+  RunRecord& record() override { return *record_; }
   // Of the rounds with other clusters so far; none where there are no others.
   std::optional<average::AveragerStatistics> rounds() const;
-  // How this node was in the last call, or is in this one; bytes are those of all calls.
-  report::NodeSummary summary() const;
+  // What this node did in the last call, or does in this one; bytes are those of all calls.
+  wire::NodeWork work() const;
   // Root, after `finish`: what the call came to, of a training that took so long.
   report::RunSummary run_summary(double seconds, std::uint64_t samples, std::uint64_t epochs) const;
 
@@ -164,10 +156,9 @@ class Node {
   void say_for_whom();
   void look_for_strangers();
   Status join_call(const Poll& poll);
-  Result<std::string> account_of(const std::string& task);
-  Result<std::string> closing_of(const std::vector<std::string>& accounts);
+  wire::Account account_of(const wire::Task& task);
+  wire::Closed closing_of(const std::vector<wire::Account>& accounts);
   void reach(std::uint64_t epochs);
-  Status check_words(const std::vector<std::string>& words) const;
 
   const NodeOptions options_;
   const plan::Plan plan_;
@@ -187,14 +178,10 @@ class Node {
   std::thread computing_;
   struct Outcome;
   std::shared_ptr<Outcome> outcome_;
-  std::mutex stop_mutex_;
-  std::optional<Farewell> stop_;  // why the run is to end
-  bool more_ = false;
+  Mutex stop_mutex_;
+  std::optional<Farewell> stop_ RAVNEST_GUARDED_BY(stop_mutex_);  // why the run is to end
   std::vector<report::NodeSummary> summaries_;
   cluster::DriverStatistics before_;  // this call
-
-  bool all_know_ = false;  // of a failure that the root has told of at the end of a call
-  std::string unsaved_;    // why this stage could not be saved in this call; of the compute thread, until it has ended
 
   std::string run_ = "untrained";  // as the root calls it
   std::uint64_t epochs_ = 0;       // that are over

@@ -25,7 +25,7 @@ const char* no_number(double value) { return std::isnan(value) ? "nan" : value >
 }  // namespace
 
 void RunRecord::begin_training(std::uint64_t first, std::uint64_t epochs, std::uint64_t batches_per_epoch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   first_epoch_ = first;
   bad_losses_ = {};
   finite_ = true;
@@ -38,23 +38,23 @@ void RunRecord::end_training() {
 }
 
 void RunRecord::stop_at_nan(bool stop) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stop_at_nan_ = stop;
 }
 
 void RunRecord::expect(const stage::Offer& offer, std::uint64_t samples) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   expected_.emplace_back(Expected{offer, samples});
 }
 
 Status RunRecord::expect_end(Sweep sweep) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   expected_.emplace_back(sweep);
   return end_sweeps();
 }
 
 Status RunRecord::on_report(wire::Report report) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (expected_.empty()) return internal("the leaf reports on pass ", report.pass, ", which nobody asked for");
   const Expected expected = std::get<Expected>(expected_.front());
   expected_.pop_front();
@@ -127,22 +127,22 @@ Status RunRecord::end_sweep(Sweep sweep) {
 }
 
 std::optional<double> RunRecord::accuracy() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return accuracy_;
 }
 
 std::uint64_t RunRecord::samples_trained() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return samples_trained_;
 }
 
 report::BadLosses RunRecord::bad_losses() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return bad_losses_;
 }
 
 std::vector<std::vector<wire::Tensor>> RunRecord::take_outputs() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(outputs_, {});
 }
 

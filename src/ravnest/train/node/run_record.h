@@ -8,12 +8,12 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/base/status.h"
 #include "ravnest/report/progress.h"
 #include "ravnest/report/record_file.h"
@@ -74,28 +74,28 @@ class RunRecord {
     std::uint64_t samples = 0;
   };
 
-  Status take_in(const Expected& expected, wire::Report& report);
-  Status judge_loss(const Expected& expected, double loss);
-  Status end_sweep(Sweep sweep);
-  Status end_sweeps();
+  Status take_in(const Expected& expected, wire::Report& report) RAVNEST_REQUIRES(mutex_);
+  Status judge_loss(const Expected& expected, double loss) RAVNEST_REQUIRES(mutex_);
+  Status end_sweep(Sweep sweep) RAVNEST_REQUIRES(mutex_);
+  Status end_sweeps() RAVNEST_REQUIRES(mutex_);
 
   const RunRecordOptions options_;
-  mutable std::mutex mutex_;
-  std::deque<std::variant<Expected, Sweep>> expected_;
-  std::optional<report::RecordFile> losses_;
-  std::optional<report::RecordFile> accuracies_;
-  double window_loss_ = 0;  // since the last update
-  std::uint64_t first_epoch_ = 0;
-  std::uint64_t updates_ = 0;
-  bool stop_at_nan_ = false;
-  report::BadLosses bad_losses_;
-  bool finite_ = true;                            // the last loss
-  std::optional<std::uint64_t> warned_in_epoch_;  // the last that there was a line in
-  std::uint64_t samples_trained_ = 0;
-  std::uint64_t correct_ = 0;  // of the sweep
-  std::uint64_t counted_ = 0;
-  std::optional<double> accuracy_;
-  std::vector<std::vector<wire::Tensor>> outputs_;
+  mutable Mutex mutex_;
+  std::deque<std::variant<Expected, Sweep>> expected_ RAVNEST_GUARDED_BY(mutex_);
+  std::optional<report::RecordFile> losses_ RAVNEST_GUARDED_BY(mutex_);
+  std::optional<report::RecordFile> accuracies_ RAVNEST_GUARDED_BY(mutex_);
+  double window_loss_ RAVNEST_GUARDED_BY(mutex_) = 0;  // since the last update
+  std::uint64_t first_epoch_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::uint64_t updates_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  bool stop_at_nan_ RAVNEST_GUARDED_BY(mutex_) = false;
+  report::BadLosses bad_losses_ RAVNEST_GUARDED_BY(mutex_);
+  bool finite_ RAVNEST_GUARDED_BY(mutex_) = true;                            // the last loss
+  std::optional<std::uint64_t> warned_in_epoch_ RAVNEST_GUARDED_BY(mutex_);  // the last that there was a line in
+  std::uint64_t samples_trained_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::uint64_t correct_ RAVNEST_GUARDED_BY(mutex_) = 0;  // of the sweep
+  std::uint64_t counted_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::optional<double> accuracy_ RAVNEST_GUARDED_BY(mutex_);
+  std::vector<std::vector<wire::Tensor>> outputs_ RAVNEST_GUARDED_BY(mutex_);
 };
 
 }  // namespace ravnest::train

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/optim/optimizer.h"
 
 namespace ravnest::train {
@@ -15,11 +15,11 @@ namespace ravnest::train {
 class Steering {
  public:
   void set(std::size_t group, std::string name, optim::Option value) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     changes_.push_back({group, std::move(name), std::move(value)});
   }
   void apply(optim::Optimizer& optimizer) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Change& change : changes_) {
       if (change.group >= optimizer.groups().size()) continue;
       optim::Options& options = optimizer.groups()[change.group].options;
@@ -40,8 +40,8 @@ class Steering {
     optim::Option value;
   };
 
-  std::mutex mutex_;
-  std::vector<Change> changes_;
+  Mutex mutex_;
+  std::vector<Change> changes_ RAVNEST_GUARDED_BY(mutex_);
 };
 
 class SteeredOptimizer final : public optim::Optimizer {

@@ -58,7 +58,7 @@ Network::Network(ManualClock& clock, std::uint64_t seed) : manual_(&clock), cloc
 
 Network::~Network() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
     stir();
   }
@@ -79,14 +79,14 @@ std::unique_ptr<Endpoint> Network::open(const std::string& name, const std::vect
 std::unique_ptr<Endpoint> Network::open(const std::string& name, const std::vector<std::string>& peers,
                                         SessionOptions options) {
   const auto new_session_id = [this] {
-    const std::lock_guard lock(random_mutex_);
+    const MutexLock lock(random_mutex_);
     return std::max<std::uint64_t>(random_(), 1);
   };
   return std::make_unique<Node>(*this, name, peers, options, new_session_id);
 }
 
 void Network::join(const std::string& name, const std::vector<std::string>& peers, std::shared_ptr<Switchboard> board) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!boards_.contains(name)) return put_in_place(name, peers, std::move(board));
   for (const std::string& peer : peers) {
     wire::Hello hello;
@@ -110,7 +110,7 @@ void Network::put_in_place(const std::string& name, const std::vector<std::strin
 }
 
 void Network::leave(const Switchboard& leaver, const std::optional<std::string>& goodbye) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::string& name = leaver.name();
   std::deque<Second>& seconds = seconds_[name];
   if (board(name) != &leaver) {
@@ -134,24 +134,24 @@ void Network::leave(const Switchboard& leaver, const std::optional<std::string>&
     seconds.pop_front();
     put_in_place(name, next.peers, std::move(next.board));
   }
-  settle(lock);
+  settle();
 }
 
 void Network::set_conditions(const std::string& from, const std::string& to, Conditions conditions) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   links_[pair_of(from, to)].towards[to].conditions = conditions;
 }
 
 void Network::cut(const std::string& a, const std::string& b) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const Pair pair = pair_of(a, b);
   disconnect(pair, links_[pair], clock_.now(), "the connection was cut");
-  settle(lock);
+  settle();
   stir();
 }
 
 void Network::set_parted(const std::string& a, const std::string& b, bool parted) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   links_[pair_of(a, b)].parted = parted;
   stir();
 }
@@ -186,7 +186,7 @@ void Network::post(Link& link, const std::string& to, Parcel parcel, TimePoint n
   Way& way = link.towards[to];
   Duration delay = way.conditions.delay;
   if (way.conditions.jitter > Duration::zero()) {
-    const std::lock_guard lock(random_mutex_);
+    const MutexLock lock(random_mutex_);
     delay += Duration(std::uniform_int_distribution<Duration::rep>(0, way.conditions.jitter.count())(random_));
   }
   TimePoint arrives = now + delay;
@@ -255,7 +255,7 @@ bool Network::advance_link(const Pair& pair, Link& link, TimePoint now) {
     const std::string& to = peer;  // clang does not let a lambda have a structured binding
     while (auto frame = board(self)->next_frame(to)) {
       happened = true;
-      std::visit([&](auto& each) { post(link, to, std::move(each), now); }, *frame);
+      std::visit([&](auto& each) RAVNEST_REQUIRES(mutex_) { post(link, to, std::move(each), now); }, *frame);
     }
   }
   return happened;
@@ -292,17 +292,16 @@ TimePoint Network::next_of(const Pair& pair, const Link& link) {
   return next;
 }
 
-// Completions want the lock: it is let go meanwhile.
-void Network::settle(std::unique_lock<std::mutex>& lock) {
+void Network::settle() {
   const auto boards = boards_;
-  lock.unlock();
+  mutex_.unlock();
   for (const auto& [name, own] : boards) own->settle();
-  lock.lock();
+  mutex_.lock();
 }
 
 void Network::wake(const std::string& from, const std::string& to) {
   if (manual_ != nullptr) return;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const Pair pair = pair_of(from, to);
   Link& link = links_[pair];
   while (advance_link(pair, link, clock_.now())) {
@@ -317,21 +316,21 @@ void Network::wake(const std::string& from, const std::string& to) {
 }
 
 void Network::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!ending_) {
     stirred_ = false;
     sleeps_until_ = advance(clock_.now());
-    settle(lock);
-    changed_.wait_until(lock, sleeps_until_, [&] { return ending_ || stirred_; });
+    settle();
+    changed_.wait_until(mutex_, sleeps_until_, [&]() RAVNEST_REQUIRES(mutex_) { return ending_ || stirred_; });
   }
 }
 
 void Network::run_until(TimePoint time) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
     const TimePoint now = clock_.now();
     const TimePoint next = std::max(advance(now), now + Duration(1));
-    settle(lock);
+    settle();
     if (next > time) break;
     manual_->advance(next - now);
   }

@@ -8,12 +8,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
@@ -23,6 +21,7 @@
 #include <vector>
 
 #include "ravnest/base/clock.h"
+#include "ravnest/base/mutex.h"
 #include "ravnest/transport/endpoint.h"
 #include "ravnest/transport/session.h"
 #include "ravnest/transport/switchboard.h"
@@ -88,35 +87,38 @@ class Network {
 
   void join(const std::string& name, const std::vector<std::string>& peers, std::shared_ptr<Switchboard> board);
   void leave(const Switchboard& leaver, const std::optional<std::string>& goodbye);
-  void put_in_place(const std::string& name, const std::vector<std::string>& peers, std::shared_ptr<Switchboard> board);
+  void put_in_place(const std::string& name, const std::vector<std::string>& peers, std::shared_ptr<Switchboard> board)
+      RAVNEST_REQUIRES(mutex_);
   void wake(const std::string& from, const std::string& to);
   void run();
-  void stir();
+  void stir() RAVNEST_REQUIRES(mutex_);
   // Carries out all that is due; returns when the next thing is.
-  TimePoint advance(TimePoint now);
-  TimePoint next_of(const Pair& pair, const Link& link);
-  bool advance_link(const Pair& pair, Link& link, TimePoint now);
-  void greet(const Pair& pair, Link& link, TimePoint now);
-  void post(Link& link, const std::string& to, Parcel parcel, TimePoint now);
-  Status deliver(const std::string& from, const std::string& to, UnderWay& arrived);
-  void disconnect(const Pair& pair, Link& link, TimePoint now, std::string_view reason);
-  void settle(std::unique_lock<std::mutex>& lock);
-  Switchboard* board(const std::string& name);
+  TimePoint advance(TimePoint now) RAVNEST_REQUIRES(mutex_);
+  TimePoint next_of(const Pair& pair, const Link& link) RAVNEST_REQUIRES(mutex_);
+  bool advance_link(const Pair& pair, Link& link, TimePoint now) RAVNEST_REQUIRES(mutex_);
+  void greet(const Pair& pair, Link& link, TimePoint now) RAVNEST_REQUIRES(mutex_);
+  void post(Link& link, const std::string& to, Parcel parcel, TimePoint now) RAVNEST_REQUIRES(mutex_);
+  Status deliver(const std::string& from, const std::string& to, UnderWay& arrived) RAVNEST_REQUIRES(mutex_);
+  void disconnect(const Pair& pair, Link& link, TimePoint now, std::string_view reason) RAVNEST_REQUIRES(mutex_);
+  // Completions want the lock: it is let go meanwhile.
+  void settle() RAVNEST_REQUIRES(mutex_);
+  Switchboard* board(const std::string& name) RAVNEST_REQUIRES(mutex_);
   static Pair pair_of(const std::string& a, const std::string& b);
 
   SystemClock system_clock_;
   ManualClock* manual_ = nullptr;
   const Clock& clock_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::mutex random_mutex_;
-  std::mt19937_64 random_;
-  std::map<std::string, std::shared_ptr<Switchboard>> boards_;
-  std::map<std::string, std::deque<Second>> seconds_;  // by the name that the first of its boards has
-  std::map<Pair, Link> links_;
-  TimePoint sleeps_until_;
-  bool stirred_ = false;
-  bool ending_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  Mutex random_mutex_;
+  std::mt19937_64 random_ RAVNEST_GUARDED_BY(random_mutex_);
+  std::map<std::string, std::shared_ptr<Switchboard>> boards_ RAVNEST_GUARDED_BY(mutex_);
+  // By the name that the first of its boards has.
+  std::map<std::string, std::deque<Second>> seconds_ RAVNEST_GUARDED_BY(mutex_);
+  std::map<Pair, Link> links_ RAVNEST_GUARDED_BY(mutex_);
+  TimePoint sleeps_until_ RAVNEST_GUARDED_BY(mutex_);
+  bool stirred_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool ending_ RAVNEST_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

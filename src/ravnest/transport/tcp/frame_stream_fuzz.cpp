@@ -52,7 +52,7 @@ std::vector<std::byte> as_stream(std::span<const std::uint8_t> data) {
   return stream;
 }
 
-wire::Message sample(std::uint64_t number) { return wire::Control{"number", std::to_string(number)}; }
+wire::Message sample(std::uint64_t number) { return wire::Over{number, {}}; }
 
 // A session that waits for the answer of a peer that is the fuzzer.
 struct Victim {

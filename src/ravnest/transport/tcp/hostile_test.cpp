@@ -210,21 +210,20 @@ TEST_P(Hostile, AWrongChecksumCostsAConnectionAndNoMessage) {
   std::uint64_t as_seen_by_a = 0;
   {
     Stranger node = stranger();
-    wire::Hello first = liars_hello(7);
-    first.minor = 0;  // of a version that has checksums in TLS, too
-    ASSERT_TRUE(node.say(first).ok());
+    ASSERT_TRUE(node.say(liars_hello(7)).ok());
     const auto hello = node.next(FrameKind::kHello);
     ASSERT_TRUE(hello.has_value());
     as_seen_by_a = wire::decode_hello(*hello)->session;
     std::vector<std::byte> body = wire::encode(wire::Chunk{0, bytes.size(), 0});
     body.insert(body.end(), bytes.begin(), bytes.begin() + 10);
-    // The first half as it is, the second one with a flipped bit on the way.
+    // The first half as it is, the second one with a flipped bit on the way. Over TLS only the header's is noticed:
+    // chunks have no checksum there.
     ASSERT_TRUE(node.say(FrameKind::kChunk, 1, body).ok());
     body = wire::encode(wire::Chunk{0, bytes.size(), 10});
     body.insert(body.end(), bytes.begin() + 10, bytes.end());
-    const auto header = wire::encode(
+    auto header = wire::encode(
         wire::FrameHeader{FrameKind::kChunk, 1, static_cast<std::uint32_t>(body.size()), codec::crc32c(body)});
-    body.back() ^= std::byte{4};
+    (GetParam() ? header.back() : body.back()) ^= std::byte{4};
     ASSERT_TRUE(node.say(header).ok());
     ASSERT_TRUE(node.say(body).ok());
     const auto goodbye = node.next(FrameKind::kGoodbye);

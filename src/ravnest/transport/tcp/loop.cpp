@@ -71,17 +71,20 @@ void Loop::wake(const std::string& peer, std::uint64_t bytes) {
   if (bytes == 0 || bytes > kShortMessage || !write_here(peer)) wake();
 }
 
-// Writes what there is for the peer; false where the network's thread has to go on.
+// Writes what there is for the peer; false where the network's thread has to go on. It saves a short message the way
+// through another thread, which would double its round trip.
 bool Loop::write_here(const std::string& peer) {
   std::shared_ptr<Connection> connection;
   {
-    const std::lock_guard lock(open_mutex_);
+    const MutexLock lock(open_mutex_);
     const auto found = open_.find(peer);
     if (found == open_.end()) return true;  // it starts with what there is when it opens
     connection = found->second;
   }
-  const std::unique_lock lock(connection->in_use, std::try_to_lock);
-  if (!lock || connection->phase != Phase::kOpen) return false;
+  // Never waits: whoever has the connection may be reading into it for long, and sends what it finds queued afterwards.
+  if (!connection->in_use.try_lock()) return false;
+  const MutexLock lock(connection->in_use, std::adopt_lock);
+  if (connection->phase != Phase::kOpen) return false;
   if (connection->writer.pending_bytes() > 0) return true;  // watched for room already
   // A failure shows to the network's thread, too.
   const auto done = pump(*connection, kFramesHere);
@@ -119,7 +122,7 @@ void Loop::run() {
 void Loop::pump_or_drop(Connection& connection) {
   Status pumped;
   {
-    const std::lock_guard lock(connection.in_use);
+    const MutexLock lock(connection.in_use);
     pumped = pump(connection).status();
   }
   if (!pumped.ok()) drop(connection.id, pumped.message());
@@ -157,7 +160,10 @@ void Loop::handle(std::uint64_t token) {
       for (ProbeService::Answer& answer : probes_.take()) {
         Connection* connection = find(answer.connection);
         if (connection == nullptr || connection->phase != Phase::kProbe) continue;
-        connection->writer.add(wire::FrameKind::kProbeAnswer, 0, wire::encode(answer.answer));
+        {
+          const MutexLock lock(connection->in_use);
+          connection->writer.add(wire::FrameKind::kProbeAnswer, 0, wire::encode(answer.answer));
+        }
         advance(*connection);
       }
       return;
@@ -192,6 +198,7 @@ void Loop::accept() {
   }
 }
 
+// Whoever opens connections and says nothing costs others a place, not us our descriptors: the oldest of its kind goes.
 void Loop::make_room_for_a_stranger() {
   const auto is_stranger = [](const auto& entry) {
     const Connection& connection = *entry.second;
@@ -244,6 +251,7 @@ void Loop::dial_due(TimePoint now) {
   }
 }
 
+// A little more or less than the backoff: nodes that lost each other at one moment do not all dial at one moment again.
 void Loop::retry_later(Line& line) {
   const double share = std::uniform_real_distribution(0.8, 1.2)(random_);
   line.retry_at = clock_.now() + std::chrono::duration_cast<Duration>(line.backoff * share);
@@ -276,7 +284,7 @@ bool Loop::take_leave(TimePoint now) {
   if (!std::exchange(said_goodbye_, true)) {
     for (const auto& [name, line] : lines_) {
       if (Connection* connection = line.linked ? find(line.connection) : nullptr) {
-        const std::lock_guard lock(connection->in_use);
+        const MutexLock lock(connection->in_use);
         close_with(*connection, wire::Farewell::kClosing, text(options_.name, " closed"));
       }
     }
@@ -291,11 +299,11 @@ void Loop::drop(std::uint64_t id, std::string_view reason) {
   const std::shared_ptr<Connection> connection = std::move(found->second);
   connections_.erase(found);
   {
-    const std::lock_guard lock(open_mutex_);
+    const MutexLock lock(open_mutex_);
     if (const auto open = open_.find(connection->peer); open != open_.end() && open->second == connection)
       open_.erase(open);
   }
-  const std::lock_guard lock(connection->in_use);
+  const MutexLock lock(connection->in_use);
   connection->phase = Phase::kClosing;
   count(*connection);
   poller_.remove(connection->stream.descriptor());

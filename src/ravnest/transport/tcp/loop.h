@@ -10,7 +10,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
@@ -18,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/net/background_tasks.h"
 #include "ravnest/net/event_descriptor.h"
 #include "ravnest/net/socket.h"
@@ -89,22 +89,24 @@ class Loop {
 
   // -- one connection (loop_frames.cpp)
   void advance(Connection& connection);
-  Status go_on(Connection& connection);
-  Status handshake(Connection& connection);
-  void send_hello(Connection& connection);
-  Status read(Connection& connection);
-  Status on_frame(Connection& connection);
-  Status on_hello(Connection& connection);
-  Status admit(Connection& connection, const wire::Hello& hello);
-  bool is_second(Connection& connection, const wire::Hello& hello);
-  Status on_goodbye(Connection& connection);
-  Status take(Connection& connection, FrameReader::Step step);
-  Status link(Connection& connection, const wire::Hello& hello);
-  void queue(Connection& connection, Frame frame);
-  Result<bool> pump(Connection& connection, int most_frames = std::numeric_limits<int>::max());
-  void close_with(Connection& connection, wire::Farewell farewell, std::string_view reason);
-  void watch(Connection& connection, bool write);
-  void count(Connection& connection);
+  Status go_on(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
+  Status handshake(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
+  void send_hello(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
+  Status read(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
+  Status on_frame(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
+  Status on_hello(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
+  Status admit(Connection& connection, const wire::Hello& hello) RAVNEST_REQUIRES(connection.in_use);
+  bool is_second(Connection& connection, const wire::Hello& hello) RAVNEST_REQUIRES(connection.in_use);
+  Status on_goodbye(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
+  Status take(Connection& connection, FrameReader::Step step) RAVNEST_REQUIRES(connection.in_use);
+  Status link(Connection& connection, const wire::Hello& hello) RAVNEST_REQUIRES(connection.in_use);
+  void queue(Connection& connection, Frame frame) RAVNEST_REQUIRES(connection.in_use);
+  Result<bool> pump(Connection& connection, int most_frames = std::numeric_limits<int>::max())
+      RAVNEST_REQUIRES(connection.in_use);
+  void close_with(Connection& connection, wire::Farewell farewell, std::string_view reason)
+      RAVNEST_REQUIRES(connection.in_use);
+  void watch(Connection& connection, bool write) RAVNEST_REQUIRES(connection.in_use);
+  void count(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
 
   const Options& options_;
   const std::optional<TlsContext> tls_;
@@ -118,8 +120,9 @@ class Loop {
   EventDescriptor wakeup_;
   std::map<std::string, Line> lines_;
   Connections connections_;
-  std::mutex open_mutex_;
-  std::map<std::string, std::shared_ptr<Connection>> open_;  // those that other threads may write to, by peer
+  Mutex open_mutex_;
+  // Those that other threads may write to, by peer.
+  std::map<std::string, std::shared_ptr<Connection>> open_ RAVNEST_GUARDED_BY(open_mutex_);
   std::uint64_t next_id_;
   std::mt19937_64 random_;
   std::atomic<bool> awake_ = false;

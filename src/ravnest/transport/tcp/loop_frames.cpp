@@ -19,7 +19,7 @@ constexpr Duration kSayTwiceEvery = std::chrono::seconds(30);
 
 void Loop::advance(Connection& connection) {
   const std::uint64_t id = connection.id;
-  std::unique_lock lock(connection.in_use);
+  MutexLock lock(connection.in_use);
   Status status = go_on(connection);
   if (status.ok()) {
     lock.unlock();
@@ -83,6 +83,7 @@ void Loop::send_hello(Connection& connection) {
 Status Loop::read(Connection& connection) {
   const std::uint64_t before = connection.reader.bytes_read();
   for (;;) {
+    // Others have their turn, too, however fast this one sends.
     if (connection.reader.bytes_read() - before >= kReadTurn) {
       unread_.push_back(connection.id);
       break;
@@ -240,7 +241,8 @@ Status Loop::link(Connection& connection, const wire::Hello& hello) {
     if (linked.code() == Code::kCorrupt) board_.give_up(connection.peer, linked.message());
     return linked;
   }
-  if (tls_ && hello.minor >= wire::kNoChecksumsInTls) {
+  // TLS authenticates every byte already; a checksum of our own would find nothing that it lets through.
+  if (tls_) {
     connection.reader.trust_stream();
     connection.writer.trust_stream();
   }
@@ -248,7 +250,7 @@ Status Loop::link(Connection& connection, const wire::Hello& hello) {
   line.linked = true;
   line.backoff = kFirstBackoff;
   connection.phase = Phase::kOpen;
-  const std::lock_guard lock(open_mutex_);
+  const MutexLock lock(open_mutex_);
   open_[connection.peer] = connections_.at(connection.id);
   return {};
 }

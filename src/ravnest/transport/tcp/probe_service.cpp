@@ -51,7 +51,7 @@ Status ProbeService::answer(Connection& connection) {
 }
 
 void ProbeService::dial_back(Connection& connection, std::uint64_t number) {
-  const auto refuse = [&](const std::string& why) {
+  const auto refuse = [&](const std::string& why) RAVNEST_REQUIRES(connection.in_use) {
     connection.writer.add(wire::FrameKind::kProbeAnswer, 0,
                           wire::encode(wire::ProbeAnswer{number, wall_ns(), false, why}));
   };

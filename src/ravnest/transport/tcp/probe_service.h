@@ -27,12 +27,12 @@ class ProbeService {
   ProbeService(const Options& options, const TlsContext* tls) : options_(options), tls_(tls) {}
 
   // Answers the frame that the connection's reader has, now or later.
-  Status answer(Connection& connection);
+  Status answer(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
   std::vector<Answer> take();
   int ready() const { return diallings_.ready(); }
 
  private:
-  void dial_back(Connection& connection, std::uint64_t number);
+  void dial_back(Connection& connection, std::uint64_t number) RAVNEST_REQUIRES(connection.in_use);
 
   const Options& options_;
   const TlsContext* tls_;

@@ -4,10 +4,13 @@
 // its harness and list it in harnesses.cpp.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ravnest/transport/endpoint.h"
@@ -38,6 +41,14 @@ struct HarnessKind {
   friend std::ostream& operator<<(std::ostream& out, const HarnessKind& kind) { return out << kind.name; }
 };
 
-std::vector<HarnessKind> all_harnesses();
+class Conformance : public ::testing::TestWithParam<HarnessKind> {
+ protected:
+  std::unique_ptr<Harness> harness_ = GetParam().make();
+  SessionOptions options_;
+
+  std::unique_ptr<Endpoint> open(const std::string& name, std::vector<std::string> peers) {
+    return harness_->open(name, std::move(peers), options_);
+  }
+};
 
 }  // namespace ravnest::transport

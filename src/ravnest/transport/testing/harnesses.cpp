@@ -37,7 +37,7 @@ class TcpHarness final : public Harness {
  public:
   explicit TcpHarness(bool secure) : secure_(secure) {
     for (const std::string name : {"a", "b", "c"}) {
-      addresses_[name] = {"127.0.0.1", tcp::free_port()};
+      addresses_[name] = {"127.0.0.1", free_port()};
       if (secure_) identities_.emplace(name, tcp::identity_of(authority_, name));
     }
     for (const auto& [from, own] : addresses_) {
@@ -92,12 +92,11 @@ class TcpHarness final : public Harness {
   std::map<std::pair<std::string, std::string>, relay::Relay> relays_;
 };
 
+INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
+                         ::testing::Values(HarnessKind{"Inproc", [] { return std::make_unique<InprocHarness>(); }},
+                                           HarnessKind{"Tcp", [] { return std::make_unique<TcpHarness>(false); }},
+                                           HarnessKind{"Tls", [] { return std::make_unique<TcpHarness>(true); }}),
+                         [](const auto& kind) { return kind.param.name; });
+
 }  // namespace
-
-std::vector<HarnessKind> all_harnesses() {
-  return {{"Inproc", [] { return std::make_unique<InprocHarness>(); }},
-          {"Tcp", [] { return std::make_unique<TcpHarness>(false); }},
-          {"Tls", [] { return std::make_unique<TcpHarness>(true); }}};
-}
-
 }  // namespace ravnest::transport

@@ -20,11 +20,11 @@ inline TimePoint in_seconds(double seconds) {
 // Generous: only a test that fails waits so long.
 inline TimePoint patiently() { return in_seconds(60); }
 
-inline wire::Message numbered(std::uint64_t number) { return wire::Control{"number", std::to_string(number)}; }
+inline wire::Message numbered(std::uint64_t number) { return wire::Over{number, {}}; }
 
 // The number of a `numbered` or `filled` message.
 inline std::uint64_t number_of(const wire::Message& message) {
-  if (const auto* control = std::get_if<wire::Control>(&message)) return std::stoull(control->body);
+  if (const auto* over = std::get_if<wire::Over>(&message)) return over->passes;
   return std::get<wire::Forward>(message).head.pass;
 }
 

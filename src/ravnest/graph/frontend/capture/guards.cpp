@@ -23,8 +23,8 @@ class NumberReader {
  public:
   NumberReader(const ir::Graph& graph, const Runs& runs)
       : graph_(graph), runs_(runs), made_by_(graph.values.size(), -1) {
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-      for (const ir::Argument& output : graph.nodes[i].outputs)
+    for (std::size_t i = 0; i < graph.operators.size(); ++i)
+      for (const ir::Argument& output : graph.operators[i].outputs)
         ir::for_each_ref(output, [&](ir::Ref ref) { made_by_[ref.value] = static_cast<int>(i); });
   }
 
@@ -38,11 +38,11 @@ class NumberReader {
     const auto known = varying_.find(value);
     if (known != varying_.end()) return known->second;
     bool result = false;
-    const ir::Node& node = graph_.nodes[made_by_[value]];
-    if (const auto line = size_line(node)) {
+    const ir::Operator& op = graph_.operators[made_by_[value]];
+    if (const auto line = size_line(op)) {
       result = !*line || !(*line)->constant();
     } else {
-      for (const ir::NamedArgument& input : node.inputs)
+      for (const ir::NamedArgument& input : op.inputs)
         ir::for_each_ref(input.value, [&](ir::Ref ref) { result = result || varies(ref.value); });
     }
     varying_[value] = result;
@@ -50,11 +50,11 @@ class NumberReader {
   }
 
  private:
-  // For a node that reads a size: its line, or nothing inside where there is none.
-  std::optional<std::optional<Affine>> size_line(const ir::Node& node) const {
-    if (node.target != "torch.ops.aten.sym_size.int") return std::nullopt;
-    const ir::ValueId tensor = std::get<ir::Ref>(node.inputs[0].value).value;
-    const auto dimension = static_cast<std::size_t>(std::get<std::int64_t>(node.inputs[1].value));
+  // For an operator that reads a size: its line, or nothing inside where there is none.
+  std::optional<std::optional<Affine>> size_line(const ir::Operator& op) const {
+    if (op.target != "torch.ops.aten.sym_size.int") return std::nullopt;
+    const ir::ValueId tensor = std::get<ir::Ref>(op.inputs[0].value).value;
+    const auto dimension = static_cast<std::size_t>(std::get<std::int64_t>(op.inputs[1].value));
     std::vector<std::int64_t> sizes;
     for (const std::vector<Seen>& seen : runs_.seen) {
       if (dimension >= seen[tensor].sizes.size()) return std::optional<Affine>();
@@ -66,13 +66,13 @@ class NumberReader {
   std::optional<c10::IValue> compute(ir::ValueId value, std::int64_t batch) {
     const auto known = memory_.find(value);
     if (known != memory_.end()) return known->second;
-    const ir::Node& node = graph_.nodes[made_by_[value]];
+    const ir::Operator& op = graph_.operators[made_by_[value]];
     std::optional<c10::IValue> result;
-    if (const auto line = size_line(node)) {
+    if (const auto line = size_line(op)) {
       if (*line) result = (*line)->at(batch);
-    } else if (const SizeOperator* operation = find_size_operator(node.target)) {
+    } else if (const SizeOperator* operation = find_size_operator(op.target)) {
       std::vector<c10::IValue> arguments;
-      for (const ir::NamedArgument& input : node.inputs) {
+      for (const ir::NamedArgument& input : op.inputs) {
         if (const auto* ref = std::get_if<ir::Ref>(&input.value)) {
           const std::optional<c10::IValue> argument = compute(ref->value, batch);
           if (!argument) return std::nullopt;

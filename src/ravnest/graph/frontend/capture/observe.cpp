@@ -13,13 +13,13 @@ class Watcher : public RunObserver {
  public:
   explicit Watcher(std::vector<Seen>& seen) : seen_(seen) {}
 
-  void before(const ir::Node&, std::span<const c10::IValue>) override {}
+  void before(const ir::Operator&, std::span<const c10::IValue>) override {}
 
-  void after(const ir::Node& node, std::span<const c10::IValue> results) override {
-    for (std::size_t i = 0; i < node.outputs.size() && i < results.size(); ++i) {
-      if (const auto* ref = std::get_if<ir::Ref>(&node.outputs[i])) {
+  void after(const ir::Operator& op, std::span<const c10::IValue> results) override {
+    for (std::size_t i = 0; i < op.outputs.size() && i < results.size(); ++i) {
+      if (const auto* ref = std::get_if<ir::Ref>(&op.outputs[i])) {
         seen_[ref->value] = look_at(results[i]);
-      } else if (const auto* refs = std::get_if<std::vector<ir::Ref>>(&node.outputs[i])) {
+      } else if (const auto* refs = std::get_if<std::vector<ir::Ref>>(&op.outputs[i])) {
         const std::vector<at::Tensor> list = results[i].toTensorVector();
         for (std::size_t j = 0; j < refs->size() && j < list.size(); ++j)
           seen_[(*refs)[j].value] = look_at(c10::IValue(list[j]));

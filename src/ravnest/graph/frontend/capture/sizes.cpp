@@ -18,7 +18,7 @@ class Settler {
     for (std::size_t i = 0; i < graph_.values.size(); ++i) describe(static_cast<ir::ValueId>(i));
     compose_numbers();
     replace_numbers(graph_, constants_);
-    remove_dead_nodes(graph_);
+    remove_dead_operators(graph_);
     for (const ir::Value& value : graph_.values) {
       const auto found = unclear_.find(value.name);
       if (found != unclear_.end()) return invalid(found->second);
@@ -99,15 +99,15 @@ class Settler {
         {"_operator.floordiv", "FloorDiv"}, {"_operator.truediv", "IntTrueDiv"},
         {"torch.sym_float", "ToFloat"},     {"_operator.mod", "Mod"},
     };
-    for (const ir::Node& node : graph_.nodes) {
-      if (node.outputs.size() != 1 || !std::holds_alternative<ir::Ref>(node.outputs[0])) continue;
-      const ir::ValueId value = std::get<ir::Ref>(node.outputs[0]).value;
+    for (const ir::Operator& op : graph_.operators) {
+      if (op.outputs.size() != 1 || !std::holds_alternative<ir::Ref>(op.outputs[0])) continue;
+      const ir::ValueId value = std::get<ir::Ref>(op.outputs[0]).value;
       ir::Value& described = graph_.values[value];
       if (described.kind == ir::ValueKind::kTensor || !described.expression.empty() || constants_.contains(value))
         continue;
-      const auto function = functions.find(node.target);
+      const auto function = functions.find(op.target);
       std::vector<std::string> arguments;
-      for (const ir::NamedArgument& input : node.inputs) arguments.push_back(expression(input.value));
+      for (const ir::NamedArgument& input : op.inputs) arguments.push_back(expression(input.value));
       const bool known =
           std::none_of(arguments.begin(), arguments.end(), [](const auto& each) { return each.empty(); });
       if (function == functions.end() || !known)

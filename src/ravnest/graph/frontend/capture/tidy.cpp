@@ -38,14 +38,14 @@ void drop_unused_values(ir::Graph& graph) {
   };
   for (const ir::Input& input : graph.inputs)
     if (input.value >= 0) keep(input.value);
-  for (const ir::Node& node : graph.nodes)
-    for (const ir::Argument& output : node.outputs) ir::for_each_ref(output, [&](ir::Ref ref) { keep(ref.value); });
+  for (const ir::Operator& op : graph.operators)
+    for (const ir::Argument& output : op.outputs) ir::for_each_ref(output, [&](ir::Ref ref) { keep(ref.value); });
   const auto renumber = [&](ir::Ref& ref) { ref.value = numbers[ref.value]; };
   for (ir::Input& input : graph.inputs)
     if (input.value >= 0) input.value = numbers[input.value];
-  for (ir::Node& node : graph.nodes) {
-    for (ir::NamedArgument& input : node.inputs) ir::for_each_ref(input.value, renumber);
-    for (ir::Argument& output : node.outputs) ir::for_each_ref(output, renumber);
+  for (ir::Operator& op : graph.operators) {
+    for (ir::NamedArgument& input : op.inputs) ir::for_each_ref(input.value, renumber);
+    for (ir::Argument& output : op.outputs) ir::for_each_ref(output, renumber);
   }
   for (ir::Argument& output : graph.outputs) ir::for_each_ref(output, renumber);
   graph.values = std::move(kept);
@@ -54,31 +54,31 @@ void drop_unused_values(ir::Graph& graph) {
 }  // namespace
 
 void replace_numbers(ir::Graph& graph, const std::map<ir::ValueId, ir::Argument>& numbers) {
-  for (ir::Node& node : graph.nodes)
-    for (ir::NamedArgument& input : node.inputs) replace(input.value, numbers);
+  for (ir::Operator& op : graph.operators)
+    for (ir::NamedArgument& input : op.inputs) replace(input.value, numbers);
   for (ir::Argument& output : graph.outputs) replace(output, numbers);
 }
 
-void remove_dead_nodes(ir::Graph& graph) {
+void remove_dead_operators(ir::Graph& graph) {
   std::vector<bool> used(graph.values.size(), false);
   const auto use = [&](ir::Ref ref) { used[ref.value] = true; };
   for (const ir::Argument& output : graph.outputs) ir::for_each_ref(output, use);
-  std::vector<ir::Node> kept;
-  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    const Result<Effects> effects = effects_of(*node);
+  std::vector<ir::Operator> kept;
+  for (auto op = graph.operators.rbegin(); op != graph.operators.rend(); ++op) {
+    const Result<Effects> effects = effects_of(*op);
     if (!effects.ok()) throw Refusal{effects.status()};
     bool needed = effects->random || !effects->writes.empty();
-    for (const ir::Argument& output : node->outputs)
+    for (const ir::Argument& output : op->outputs)
       ir::for_each_ref(output, [&](ir::Ref ref) { needed = needed || used[ref.value]; });
     if (!needed) continue;
-    for (const ir::NamedArgument& input : node->inputs) ir::for_each_ref(input.value, use);
-    kept.push_back(std::move(*node));
+    for (const ir::NamedArgument& input : op->inputs) ir::for_each_ref(input.value, use);
+    kept.push_back(std::move(*op));
   }
   std::reverse(kept.begin(), kept.end());
-  graph.nodes = std::move(kept);
+  graph.operators = std::move(kept);
   std::erase_if(graph.inputs,
                 [&](const ir::Input& input) { return input.kind == ir::InputKind::kConstant && !used[input.value]; });
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].place = static_cast<std::int32_t>(i);
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) graph.operators[i].place = static_cast<std::int32_t>(i);
   drop_unused_values(graph);
 }
 

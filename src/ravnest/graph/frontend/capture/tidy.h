@@ -10,8 +10,9 @@ namespace ravnest::graph::script {
 // Puts these numbers where the graph names the values.
 void replace_numbers(ir::Graph& graph, const std::map<ir::ValueId, ir::Argument>& numbers);
 
-// Takes out nodes whose results nobody reads, then constants and values that are gone. Nodes that write to memory or
-// draw random numbers stay: others would see the difference. Throws Refusal for an operator that torch does not know.
-void remove_dead_nodes(ir::Graph& graph);
+// Takes out operators whose results nobody reads, then constants and values that are gone. Operators that write to
+// memory or draw random numbers stay: others would see the difference. Throws Refusal for an operator that torch does
+// not know.
+void remove_dead_operators(ir::Graph& graph);
 
 }  // namespace ravnest::graph::script

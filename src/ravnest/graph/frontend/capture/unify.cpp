@@ -23,13 +23,13 @@ class Unifier {
 
   Result<Recording> unify() {
     if (Status status = check_alike(); !status.ok()) return status;
-    for (std::size_t i = 0; i < graph().nodes.size(); ++i) {
-      ir::Node& node = graph().nodes[i];
-      for (std::size_t j = 0; j < node.inputs.size(); ++j) {
+    for (std::size_t i = 0; i < graph().operators.size(); ++i) {
+      ir::Operator& op = graph().operators[i];
+      for (std::size_t j = 0; j < op.inputs.size(); ++j) {
         if (Status status = merge(i, j); !status.ok()) return status;
       }
     }
-    graph().nodes.insert(graph().nodes.begin(), made_.begin(), made_.end());
+    graph().operators.insert(graph().operators.begin(), made_.begin(), made_.end());
     return std::move(result_);
   }
 
@@ -40,12 +40,12 @@ class Unifier {
     const Recording& first = recordings_.front();
     for (const Recording& other : recordings_) {
       if (other.graph.values.size() != first.graph.values.size() || other.graph.out_spec != first.graph.out_spec ||
-          other.graph.nodes.size() != first.graph.nodes.size() || other.graph.outputs != first.graph.outputs ||
+          other.graph.operators.size() != first.graph.operators.size() || other.graph.outputs != first.graph.outputs ||
           other.constants.size() != first.constants.size())
         return invalid("the model calls other operators at another batch size");
-      for (std::size_t i = 0; i < first.graph.nodes.size(); ++i) {
-        const ir::Node& a = first.graph.nodes[i];
-        const ir::Node& b = other.graph.nodes[i];
+      for (std::size_t i = 0; i < first.graph.operators.size(); ++i) {
+        const ir::Operator& a = first.graph.operators[i];
+        const ir::Operator& b = other.graph.operators[i];
         if (a.target != b.target || a.outputs != b.outputs || a.inputs.size() != b.inputs.size())
           return invalid("the model calls ", a.target, " at one batch size, ", b.target, " at another");
       }
@@ -59,13 +59,13 @@ class Unifier {
     return {};
   }
 
-  Status merge(std::size_t node, std::size_t input) {
-    ir::Argument& argument = graph().nodes[node].inputs[input].value;
+  Status merge(std::size_t op, std::size_t input) {
+    ir::Argument& argument = graph().operators[op].inputs[input].value;
     std::vector<const ir::Argument*> all;
-    for (const Recording& each : recordings_) all.push_back(&each.graph.nodes[node].inputs[input].value);
+    for (const Recording& each : recordings_) all.push_back(&each.graph.operators[op].inputs[input].value);
     if (std::all_of(all.begin(), all.end(), [&](const ir::Argument* each) { return *each == argument; })) return {};
-    const Status differs = invalid("argument ", graph().nodes[node].inputs[input].name, " of ",
-                                   graph().nodes[node].target, " changes with the batch size in no simple way");
+    const Status differs = invalid("argument ", graph().operators[op].inputs[input].name, " of ",
+                                   graph().operators[op].target, " changes with the batch size in no simple way");
     if (std::holds_alternative<std::int64_t>(argument)) {
       const auto merged = number([&](std::size_t i) { return std::get_if<std::int64_t>(all[i]); });
       if (!merged) return differs;
@@ -123,12 +123,12 @@ class Unifier {
     value.name = text("batch_size_", made_.size());
     value.kind = ir::ValueKind::kSymInt;
     graph().values.push_back(value);
-    ir::Node node;
-    node.name = value.name;
-    node.target = target;
-    node.inputs = std::move(inputs);
-    node.outputs = {result};
-    made_.push_back(std::move(node));
+    ir::Operator op;
+    op.name = value.name;
+    op.target = target;
+    op.inputs = std::move(inputs);
+    op.outputs = {result};
+    made_.push_back(std::move(op));
     return result;
   }
 
@@ -137,7 +137,7 @@ class Unifier {
   Recording result_;
   ir::ValueId source_ = -1;
   std::map<Affine, ir::Ref> values_;
-  std::vector<ir::Node> made_;
+  std::vector<ir::Operator> made_;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 using Items = std::vector<Item>;
 
-struct Call {
+struct BuiltinCall {
   const torch::jit::Node& node;
   Items& inputs;
   Recorder& recorder;
@@ -28,11 +28,11 @@ struct Call {
   bool is(std::size_t i, ItemKind kind) const { return i < inputs.size() && inputs[i].kind == kind; }
 };
 
-using Builtin = std::function<std::optional<Items>(const Call&)>;
+using Builtin = std::function<std::optional<Items>(const BuiltinCall&)>;
 
 std::optional<Items> one(Item item) { return Items{std::move(item)}; }
 
-std::optional<Items> same(const Call& call) { return one(call[0]); }
+std::optional<Items> same(const BuiltinCall& call) { return one(call[0]); }
 
 std::size_t position(std::int64_t index, const Items& items) {
   const auto size = static_cast<std::int64_t>(items.size());
@@ -47,7 +47,7 @@ std::size_t find_key(const Items& dict, const Item& key) {
   return dict.size();
 }
 
-std::optional<Items> get_item(const Call& call) {
+std::optional<Items> get_item(const BuiltinCall& call) {
   if (call.is(0, ItemKind::kDict)) {
     const Items& dict = call.list(0);
     const std::size_t at = find_key(dict, call[1]);
@@ -58,7 +58,7 @@ std::optional<Items> get_item(const Call& call) {
   return one(call.list(0)[position(call.index(1), call.list(0))]);
 }
 
-std::optional<Items> set_item(const Call& call) {
+std::optional<Items> set_item(const BuiltinCall& call) {
   Items& items = call.list(0);
   if (call.is(0, ItemKind::kDict)) {
     const std::size_t at = find_key(items, call[1]);
@@ -72,25 +72,25 @@ std::optional<Items> set_item(const Call& call) {
   return Items{};
 }
 
-std::optional<Items> contains(const Call& call) {
+std::optional<Items> contains(const BuiltinCall& call) {
   if (!call.is(0, ItemKind::kDict)) return std::nullopt;
   return one(number(find_key(call.list(0), call[1]) < call.list(0).size()));
 }
 
-std::optional<Items> every_second(const Call& call, std::size_t first) {
+std::optional<Items> every_second(const BuiltinCall& call, std::size_t first) {
   Items items;
   for (std::size_t i = first; i < call.list(0).size(); i += 2) items.push_back(call.list(0)[i]);
   return one(sequence(ItemKind::kList, std::move(items)));
 }
 
-std::optional<Items> entries(const Call& call) {
+std::optional<Items> entries(const BuiltinCall& call) {
   Items items;
   for (std::size_t i = 0; i < call.list(0).size(); i += 2)
     items.push_back(sequence(ItemKind::kTuple, {call.list(0)[i], call.list(0)[i + 1]}));
   return one(sequence(ItemKind::kList, std::move(items)));
 }
 
-std::optional<Items> slice(const Call& call) {
+std::optional<Items> slice(const BuiltinCall& call) {
   if (call[0].items == nullptr) return std::nullopt;
   const Items& items = call.list(0);
   const auto size = static_cast<std::int64_t>(items.size());
@@ -106,7 +106,7 @@ std::optional<Items> slice(const Call& call) {
   return one(sequence(call[0].kind, std::move(taken)));
 }
 
-std::optional<Items> sizes(const Call& call) {
+std::optional<Items> sizes(const BuiltinCall& call) {
   if (!call.is(0, ItemKind::kTensor)) return std::nullopt;
   if (call.inputs.size() > 1) return one(call.recorder.size(call[0], call.index(1)));
   Items items;
@@ -114,14 +114,14 @@ std::optional<Items> sizes(const Call& call) {
   return one(sequence(ItemKind::kList, std::move(items)));
 }
 
-std::optional<Items> element_count(const Call& call) {
+std::optional<Items> element_count(const BuiltinCall& call) {
   Item count = number(std::int64_t{1});
   for (std::int64_t i = 0; i < call[0].value.toTensor().dim(); ++i)
     count = call.recorder.compute("_operator.mul", {count, call.recorder.size(call[0], i)});
   return one(std::move(count));
 }
 
-std::optional<Items> length(const Call& call) {
+std::optional<Items> length(const BuiltinCall& call) {
   if (call.is(0, ItemKind::kTensor)) return one(call.recorder.size(call[0], 0));
   if (call[0].items == nullptr) return std::nullopt;
   const std::size_t count = call.list(0).size();
@@ -129,7 +129,7 @@ std::optional<Items> length(const Call& call) {
 }
 
 // Whether two lists of numbers are the same, where some are the graph's.
-std::optional<Items> compare_lists(const Call& call, bool equal) {
+std::optional<Items> compare_lists(const BuiltinCall& call, bool equal) {
   if (call[0].items == nullptr || call[1].items == nullptr) return std::nullopt;
   for (const Items* items : {&call.list(0), &call.list(1)})
     for (const Item& item : *items)
@@ -143,7 +143,7 @@ std::optional<Items> compare_lists(const Call& call, bool equal) {
   return one(equal ? result : call.recorder.compute("torch.sym_not", {result}));
 }
 
-std::optional<Items> is_same_object(const Call& call, bool same) {
+std::optional<Items> is_same_object(const BuiltinCall& call, bool same) {
   const Item& a = call[0];
   const Item& b = call[1];
   bool alike = a.kind == b.kind && a.items == b.items && a.object == b.object;
@@ -156,7 +156,7 @@ std::optional<Items> is_same_object(const Call& call, bool same) {
 }
 
 // A number out of a tensor's data, unless the tensor is itself a number or a constant of the script.
-std::optional<Items> read_number(const Call& call) {
+std::optional<Items> read_number(const BuiltinCall& call) {
   if (!call.is(0, ItemKind::kTensor)) return std::nullopt;
   const at::Tensor& value = call[0].value.toTensor();
   const std::string kind = call.node.kind().toUnqualString();
@@ -168,19 +168,19 @@ std::optional<Items> read_number(const Call& call) {
   return one(std::move(result));
 }
 
-std::optional<Items> number_to_tensor(const Call& call) {
+std::optional<Items> number_to_tensor(const BuiltinCall& call) {
   if (call[0].id >= 0 || call[0].data) return one(call[0]);  // stays a number until a real tensor meets it
   return std::nullopt;
 }
 
-std::optional<Items> concatenate(const Call& call) {
+std::optional<Items> concatenate(const BuiltinCall& call) {
   if (call[0].items == nullptr) return std::nullopt;
   Items items = call.list(0);
   items.insert(items.end(), call.list(1).begin(), call.list(1).end());
   return one(sequence(ItemKind::kList, std::move(items)));
 }
 
-std::optional<Items> pop(const Call& call) {
+std::optional<Items> pop(const BuiltinCall& call) {
   Items& items = call.list(0);
   const std::size_t at = position(call.inputs.size() > 1 ? call.index(1) : -1, items);
   Item taken = items[at];
@@ -189,7 +189,7 @@ std::optional<Items> pop(const Call& call) {
 }
 
 // `x.to(device)` and its like in the spelling that torch itself has.
-std::optional<Items> convert(const Call& call) {
+std::optional<Items> convert(const BuiltinCall& call) {
   const std::string& overload = call.node.schema().overload_name();
   const Item none = plain({});
   if (overload == "prim_other" || (overload == "prim_dtype" && call[1].is_none())) return same(call);
@@ -204,16 +204,16 @@ std::optional<Items> convert(const Call& call) {
 }
 
 const std::unordered_map<std::string, Builtin>& table() {
-  const auto nothing = [](const Call&) { return Items{}; };
-  const auto copied = [](const Call& call) -> std::optional<Items> {
+  const auto nothing = [](const BuiltinCall&) { return Items{}; };
+  const auto copied = [](const BuiltinCall& call) -> std::optional<Items> {
     if (call[0].items == nullptr) return std::nullopt;
     return one(sequence(ItemKind::kList, call.list(0)));
   };
   static const std::unordered_map<std::string, Builtin> entries_by_kind = {
-      {"prim::TupleConstruct", [](const Call& c) { return one(sequence(ItemKind::kTuple, c.inputs)); }},
-      {"prim::ListConstruct", [](const Call& c) { return one(sequence(ItemKind::kList, c.inputs)); }},
+      {"prim::TupleConstruct", [](const BuiltinCall& c) { return one(sequence(ItemKind::kTuple, c.inputs)); }},
+      {"prim::ListConstruct", [](const BuiltinCall& c) { return one(sequence(ItemKind::kList, c.inputs)); }},
       {"prim::DictConstruct",
-       [](const Call& c) {
+       [](const BuiltinCall& c) {
          Item dict = sequence(ItemKind::kDict, {});
          for (std::size_t i = 0; i + 1 < c.inputs.size(); i += 2) {
            Items entry{dict, c[i], c[i + 1]};
@@ -221,11 +221,11 @@ const std::unordered_map<std::string, Builtin>& table() {
          }
          return one(dict);
        }},
-      {"prim::TupleUnpack", [](const Call& c) { return std::optional(c.list(0)); }},
-      {"prim::ListUnpack", [](const Call& c) { return std::optional(c.list(0)); }},
+      {"prim::TupleUnpack", [](const BuiltinCall& c) { return std::optional(c.list(0)); }},
+      {"prim::ListUnpack", [](const BuiltinCall& c) { return std::optional(c.list(0)); }},
       {"prim::TupleIndex", get_item},
       {"prim::TupleSlice",
-       [](const Call& c) {
+       [](const BuiltinCall& c) {
          const auto first = c.list(0).begin();
          Items taken(first + c.node.i(c10::attr::beg), first + c.node.i(c10::attr::end));
          return one(sequence(ItemKind::kTuple, std::move(taken)));
@@ -233,43 +233,43 @@ const std::unordered_map<std::string, Builtin>& table() {
       {"aten::__getitem__", get_item},
       {"aten::_set_item", set_item},
       {"aten::__contains__", contains},
-      {"aten::keys", [](const Call& c) { return every_second(c, 0); }},
-      {"aten::values", [](const Call& c) { return every_second(c, 1); }},
+      {"aten::keys", [](const BuiltinCall& c) { return every_second(c, 0); }},
+      {"aten::values", [](const BuiltinCall& c) { return every_second(c, 1); }},
       {"aten::items", entries},
       {"aten::slice", slice},
       {"aten::size", sizes},
       {"prim::shape", sizes},
       {"aten::numel", element_count},
       {"aten::len", length},
-      {"aten::eq", [](const Call& c) { return compare_lists(c, true); }},
-      {"aten::ne", [](const Call& c) { return compare_lists(c, false); }},
-      {"aten::__is__", [](const Call& c) { return is_same_object(c, true); }},
-      {"aten::__isnot__", [](const Call& c) { return is_same_object(c, false); }},
+      {"aten::eq", [](const BuiltinCall& c) { return compare_lists(c, true); }},
+      {"aten::ne", [](const BuiltinCall& c) { return compare_lists(c, false); }},
+      {"aten::__is__", [](const BuiltinCall& c) { return is_same_object(c, true); }},
+      {"aten::__isnot__", [](const BuiltinCall& c) { return is_same_object(c, false); }},
       {"aten::add", concatenate},
       {"aten::append",
-       [](const Call& c) {
+       [](const BuiltinCall& c) {
          c.list(0).push_back(c[1]);
          return one(c[0]);
        }},
       {"aten::extend",
-       [](const Call& c) {
+       [](const BuiltinCall& c) {
          const Items more = c.list(1);
          c.list(0).insert(c.list(0).end(), more.begin(), more.end());
          return Items{};
        }},
       {"aten::insert",
-       [](const Call& c) {
+       [](const BuiltinCall& c) {
          c.list(0).insert(c.list(0).begin() + c.index(1), c[2]);
          return Items{};
        }},
       {"aten::pop", pop},
       {"aten::clear",
-       [](const Call& c) {
+       [](const BuiltinCall& c) {
          c.list(0).clear();
          return Items{};
        }},
       {"aten::reverse",
-       [](const Call& c) {
+       [](const BuiltinCall& c) {
          std::reverse(c.list(0).begin(), c.list(0).end());
          return Items{};
        }},
@@ -287,17 +287,17 @@ const std::unordered_map<std::string, Builtin>& table() {
       {"prim::unchecked_cast", same},
       {"prim::unchecked_unwrap_optional", same},
       {"aten::_unwrap_optional", same},
-      {"prim::Uninitialized", [](const Call&) { return one(plain({})); }},
+      {"prim::Uninitialized", [](const BuiltinCall&) { return one(plain({})); }},
       {"prim::Print", nothing},
       {"aten::warn", nothing},
       {"aten::to", convert},
       {"prim::data",
-       [](const Call& c) {
+       [](const BuiltinCall& c) {
          return std::optional(c.recorder.call(*find_operator("torch.ops.aten.detach.default"), {c[0]}));
        }},
-      {"aten::is_grad_enabled", [](const Call& c) { return one(number(c.recorder.grad_enabled())); }},
+      {"aten::is_grad_enabled", [](const BuiltinCall& c) { return one(number(c.recorder.grad_enabled())); }},
       {"aten::set_grad_enabled",
-       [](const Call& c) {
+       [](const BuiltinCall& c) {
          c.recorder.set_grad_enabled(c[0].value.toBool());
          return Items{};
        }},
@@ -310,7 +310,7 @@ const std::unordered_map<std::string, Builtin>& table() {
 std::optional<Items> call_builtin(const torch::jit::Node& node, Items& inputs, Recorder& recorder) {
   const auto found = table().find(node.kind().toQualString());
   if (found == table().end()) return std::nullopt;
-  return found->second(Call{node, inputs, recorder});
+  return found->second(BuiltinCall{node, inputs, recorder});
 }
 
 }  // namespace ravnest::graph::script

@@ -108,20 +108,20 @@ ir::ValueId Recorder::lift(const Item& constant, bool written) {
     found = lifted_.emplace(key, id).first;
   }
   if (written && written_.insert(key).second) {
-    ir::Node copy;
+    ir::Operator copy;
     copy.target = "torch.ops.aten.clone.default";
     copy.inputs = {{"self", ir::Ref{found->second}, false}};
     found->second = add_value("clone", ir::ValueKind::kTensor);
     copy.name = graph_.values[found->second].name;
     copy.outputs = {ir::Ref{found->second}};
-    add_node(std::move(copy));
+    add_operator(std::move(copy));
   }
   return found->second;
 }
 
-// Where nobody says which module is at work: the owner of the first weight that the node reads.
-std::string Recorder::owner_stack(const ir::Node& node) const {
-  for (const ir::NamedArgument& input : node.inputs) {
+// Where nobody says which module is at work: the owner of the first weight that the operator reads.
+std::string Recorder::owner_stack(const ir::Operator& op) const {
+  for (const ir::NamedArgument& input : op.inputs) {
     std::string path;
     ir::for_each_ref(input.value, [&](ir::Ref ref) {
       if (!path.empty() || ref.value >= static_cast<ir::ValueId>(weights_.size())) return;
@@ -133,16 +133,16 @@ std::string Recorder::owner_stack(const ir::Node& node) const {
   return {};
 }
 
-void Recorder::add_node(ir::Node node) {
+void Recorder::add_operator(ir::Operator op) {
   std::string stack;
   for (const auto& [path, type] : modules_) {
     if (!stack.empty()) stack += ";";
     stack += text("L__self__", path.empty() ? "" : "_" + identifier(path), ",", path, ",", type);
   }
-  if (stack.empty()) stack = owner_stack(node);
-  node.module_stack = std::move(stack);
-  node.place = static_cast<std::int32_t>(graph_.nodes.size());
-  graph_.nodes.push_back(std::move(node));
+  if (stack.empty()) stack = owner_stack(op);
+  op.module_stack = std::move(stack);
+  op.place = static_cast<std::int32_t>(graph_.operators.size());
+  graph_.operators.push_back(std::move(op));
 }
 
 void Recorder::fix(const Item& number) {
@@ -153,8 +153,8 @@ void Recorder::fix(const Item& number) {
 Item Recorder::compute(const std::string& target, const std::vector<Item>& arguments) {
   const SizeOperator* operation = find_size_operator(target);
   TORCH_CHECK(operation != nullptr && operation->arity == arguments.size(), target, " is no operator on sizes");
-  ir::Node node;
-  node.target = target;
+  ir::Operator op;
+  op.target = target;
   std::vector<c10::IValue> values;
   bool known = true;
   bool data = false;
@@ -170,15 +170,15 @@ Item Recorder::compute(const std::string& target, const std::vector<Item>& argum
       argument = item.value.toInt();
     else if (item.id < 0 && item.value.isDouble())
       argument = item.value.toDouble();
-    node.inputs.push_back({i == 0 ? "a" : i == 1 ? "b" : "c", std::move(argument), false});
+    op.inputs.push_back({i == 0 ? "a" : i == 1 ? "b" : "c", std::move(argument), false});
   }
   Item result = number(operation->call(values));
   result.data = data;
   if (known || data) return result;
   result.id = add_value(identifier(target.substr(target.rfind('.') + 1)), kind_of(result.value));
-  node.name = graph_.values[result.id].name;
-  node.outputs = {ir::Ref{result.id}};
-  add_node(std::move(node));
+  op.name = graph_.values[result.id].name;
+  op.outputs = {ir::Ref{result.id}};
+  add_operator(std::move(op));
   return result;
 }
 
@@ -187,13 +187,13 @@ Item Recorder::size(const Item& of, std::int64_t dimension) {
   const std::int64_t wrapped = c10::maybe_wrap_dim(dimension, value.dim());
   const bool owned = of.id >= 0 && of.id < static_cast<ir::ValueId>(weights_.size());
   if (of.id < 0 || owned) return number(value.size(wrapped));
-  ir::Node node;
-  node.target = "torch.ops.aten.sym_size.int";
-  node.inputs = {{"self", ir::Ref{of.id}, false}, {"dim", wrapped, false}};
+  ir::Operator op;
+  op.target = "torch.ops.aten.sym_size.int";
+  op.inputs = {{"self", ir::Ref{of.id}, false}, {"dim", wrapped, false}};
   const ir::ValueId id = add_value("sym_size_int", ir::ValueKind::kSymInt);
-  node.name = graph_.values[id].name;
-  node.outputs = {ir::Ref{id}};
-  add_node(std::move(node));
+  op.name = graph_.values[id].name;
+  op.outputs = {ir::Ref{id}};
+  add_operator(std::move(op));
   return number(value.size(wrapped), id);
 }
 
@@ -217,8 +217,8 @@ std::vector<Item> Recorder::call(const c10::OperatorHandle& operation, std::vect
   TORCH_CHECK(arguments.size() == schema.arguments().size(), schema.name(), " takes ", schema.arguments().size(),
               " arguments, not ", arguments.size());
   std::vector<std::pair<Item, Item>> detached;  // (what the block reads, the outer tensor)
-  ir::Node node;
-  node.target = target_of(operation.operator_name());
+  ir::Operator op;
+  op.target = target_of(operation.operator_name());
   torch::jit::Stack stack;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const c10::Argument& declared = schema.arguments()[i];
@@ -229,7 +229,7 @@ std::vector<Item> Recorder::call(const c10::OperatorHandle& operation, std::vect
     stack.emplace_back();
     if (is_wrapped_number(item)) {
       stack.back() = item.value;
-      node.inputs.push_back({declared.name(), constant_argument(item.value.toTensor().item()), declared.kwarg_only()});
+      op.inputs.push_back({declared.name(), constant_argument(item.value.toTensor().item()), declared.kwarg_only()});
       continue;
     }
     for_each_leaf(item, [&](Item& leaf) {
@@ -243,8 +243,7 @@ std::vector<Item> Recorder::call(const c10::OperatorHandle& operation, std::vect
     // By position, nothing may be left out before what follows.
     const bool by_default = declared.kwarg_only() && item.is_none() && declared.default_value().has_value() &&
                             declared.default_value()->isNone();
-    if (!by_default)
-      node.inputs.push_back({declared.name(), to_argument(item, declared, *this), declared.kwarg_only()});
+    if (!by_default) op.inputs.push_back({declared.name(), to_argument(item, declared, *this), declared.kwarg_only()});
     stack.back() = to_ivalue(item, declared.type());
   }
   {
@@ -253,12 +252,12 @@ std::vector<Item> Recorder::call(const c10::OperatorHandle& operation, std::vect
   }
   std::string base = schema.name().substr(schema.name().find("::") + 2);
   std::vector<Item> results;
-  for (const c10::IValue& value : stack) results.push_back(result(value, node, base));
-  if (!node.outputs.empty() && std::holds_alternative<ir::Ref>(node.outputs.front()) && node.outputs.size() == 1)
-    node.name = graph_.values[std::get<ir::Ref>(node.outputs.front()).value].name;
+  for (const c10::IValue& value : stack) results.push_back(result(value, op, base));
+  if (!op.outputs.empty() && std::holds_alternative<ir::Ref>(op.outputs.front()) && op.outputs.size() == 1)
+    op.name = graph_.values[std::get<ir::Ref>(op.outputs.front()).value].name;
   else
-    node.name = unique(base);
-  add_node(std::move(node));
+    op.name = unique(base);
+  add_operator(std::move(op));
   for (Item& item : results) {
     if (item.kind != ItemKind::kTensor) continue;
     for (const auto& [inner, outer] : detached)
@@ -267,11 +266,11 @@ std::vector<Item> Recorder::call(const c10::OperatorHandle& operation, std::vect
   return results;
 }
 
-Item Recorder::result(const c10::IValue& value, ir::Node& node, const std::string& name) {
+Item Recorder::result(const c10::IValue& value, ir::Operator& op, const std::string& name) {
   const auto make = [&](const at::Tensor& made) { return tensor(made, add_value(name, ir::ValueKind::kTensor)); };
   if (value.isTensor() && value.toTensor().defined()) {
     Item item = make(value.toTensor());
-    node.outputs.emplace_back(ir::Ref{item.id});
+    op.outputs.emplace_back(ir::Ref{item.id});
     return item;
   }
   if (value.isTensorList()) {
@@ -281,10 +280,10 @@ Item Recorder::result(const c10::IValue& value, ir::Node& node, const std::strin
       items.push_back(make(each));
       refs.push_back({items.back().id});
     }
-    node.outputs.emplace_back(std::move(refs));
+    op.outputs.emplace_back(std::move(refs));
     return sequence(ItemKind::kList, std::move(items));
   }
-  node.outputs.emplace_back(ir::None{});
+  op.outputs.emplace_back(ir::None{});
   Item item = from_constant(value);
   item.data = true;  // a number that a tensor operator returns is made of its data
   return item;

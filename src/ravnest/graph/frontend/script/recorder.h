@@ -69,9 +69,9 @@ class Recorder {
   ir::ValueId add_value(const std::string& name, ir::ValueKind kind);
   std::string unique(std::string name);
   ir::ValueId lift(const Item& constant, bool written);
-  Item result(const c10::IValue& value, ir::Node& node, const std::string& name);
-  void add_node(ir::Node node);
-  std::string owner_stack(const ir::Node& node) const;
+  Item result(const c10::IValue& value, ir::Operator& op, const std::string& name);
+  void add_operator(ir::Operator op);
+  std::string owner_stack(const ir::Operator& op) const;
   Item without_grad(const Item& item);
   ir::TreeSpec output_tree(const Item& item, std::vector<ir::Argument>& flat);
 

@@ -68,25 +68,25 @@ class ModelBuilder {
     model_.train.argument_names.push_back(name);
   }
 
-  // A call that returns one tensor; the name of the result is the node's.
+  // A call that returns one tensor; the name of the result is the operator's.
   Ref call(const std::string& name, const std::string& target, std::vector<NamedArgument> inputs, const Sizes& sizes,
            DType dtype = DType::kFloat32) {
     const Ref result = tensor(name, sizes, dtype);
-    node(name, target, std::move(inputs), {result});
+    add(name, target, std::move(inputs), {result});
     return result;
   }
   // A call that returns a number: arithmetic on sizes.
   Ref number(const std::string& name, const std::string& target, std::vector<NamedArgument> inputs, const Size& size) {
     model_.train.values.push_back({name, ValueKind::kSymInt, {}, size.expression, static_cast<double>(size.hint)});
     const Ref result{last()};
-    node(name, target, std::move(inputs), {result});
+    add(name, target, std::move(inputs), {result});
     return result;
   }
-  Node& node(const std::string& name, const std::string& target, std::vector<NamedArgument> inputs,
-             std::vector<Argument> outputs) {
-    const auto place = static_cast<std::int32_t>(model_.train.nodes.size());
-    model_.train.nodes.push_back({name, target, std::move(inputs), std::move(outputs), "", place});
-    return model_.train.nodes.back();
+  Operator& add(const std::string& name, const std::string& target, std::vector<NamedArgument> inputs,
+                std::vector<Argument> outputs) {
+    const auto place = static_cast<std::int32_t>(model_.train.operators.size());
+    model_.train.operators.push_back({name, target, std::move(inputs), std::move(outputs), "", place});
+    return model_.train.operators.back();
   }
   Ref tensor(const std::string& name, const Sizes& sizes, DType dtype = DType::kFloat32) {
     model_.train.values.push_back({name, ValueKind::kTensor, meta_of(sizes, dtype), "", {}});
@@ -157,7 +157,7 @@ inline std::string shown(const Routing& routing) {
 inline std::string shown(const Model& model) {
   std::string result = text(encode_program(model.train).dump(1), encode_program(model.eval).dump(1));
   for (const Graph* graph : {&model.train, &model.eval}) {
-    for (const Node& node : graph->nodes) result += text(node.place, " ");
+    for (const Operator& op : graph->operators) result += text(op.place, " ");
     for (const Input& input : graph->inputs) result += text(input.target, " ");
   }
   result += text("\n", archive::testing::shown(model.weights), archive::testing::shown(model.constants));

@@ -3,26 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <random>
 #include <string>
 
 #include "ravnest/identity/identity.h"
-#include "ravnest/net/socket.h"
+#include "ravnest/net/testing/free_port.h"
 #include "ravnest/transport/tcp/endpoint.h"
 
 namespace ravnest::transport::tcp {
-
-// A port that is free now, and not one that the system gives to others by itself.
-inline std::uint16_t free_port() {
-  std::random_device random;
-  for (int i = 0; i < 100; ++i) {
-    const auto port = static_cast<std::uint16_t>(10'000 + random() % 20'000);
-    if (Listener::open("127.0.0.1", port).ok()) return port;
-  }
-  ADD_FAILURE() << "no free port was found";
-  return 0;
-}
 
 // The identity of a node of the test's plan; `authority` makes others of the same plan.
 inline identity::StoredIdentity identity_of(const identity::Authority& authority, const std::string& name) {

@@ -1,0 +1,49 @@
+// What a driver asks and tells of the rounds in which its cluster averages with others (average/averaging.h).
+//
+// It stands between the stage, which counts the rounds that it gave to and took in, and the averager, which holds them:
+// once per turn it reads how the rounds stand and tells the stage; when a pass begins or training ends it tells the
+// averager. Where there are no other clusters nothing here does anything, and every call may end.
+// Of the compute thread, like the stage.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ravnest/average/averaging.h"
+#include "ravnest/base/status.h"
+#include "ravnest/stage/call.h"
+#include "ravnest/stage/stage.h"
+#include "ravnest/wire/message.h"
+
+namespace ravnest::cluster {
+
+class ClusterRounds {
+ public:
+  // All outlive it; `averaging` is null where there are no other clusters. Where the call stands, it asks.
+  ClusterRounds(average::Averaging* averaging, stage::Stage& stage, const stage::Call& call)
+      : averaging_(averaging), stage_(stage), call_(call) {}
+
+  void begin_call() { ends_with_the_last_ = false; }
+  // No round of this call comes after the one that ends its training, unless it trains on.
+  void end_with_the_last() { ends_with_the_last_ = true; }
+  bool ends_with_the_last() const { return ends_with_the_last_; }
+
+  // Once per turn. Why no round can be held any more, if that is so.
+  Status look();
+  // The stage begins a pass.
+  void on_begin(const wire::PassHead& head);
+  // Root, when all passes are done: whether the other clusters let this call end. They are told that this one is
+  // through, and until they are they may want averaging passes of it.
+  bool let_the_call_end();
+  // Root: the names of the other roots for whom this cluster waits just now.
+  std::vector<std::string> waiting_for() const;
+
+ private:
+  average::Averaging* averaging_;
+  stage::Stage& stage_;
+  const stage::Call& call_;
+  average::RoundState state_;  // as of this turn, or of what was told since
+  bool ends_with_the_last_ = false;
+};
+
+}  // namespace ravnest::cluster

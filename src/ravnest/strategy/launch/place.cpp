@@ -1,0 +1,295 @@
+#include "ravnest/strategy/launch/place.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ravnest/strategy/launch/host_list.h"
+
+namespace ravnest::strategy {
+namespace {
+
+// More ranks than any run has, and few enough that their products are numbers.
+constexpr int kMostRanks = 1 << 20;
+constexpr std::uint16_t kDefaultPort = 29500;  // as torch's launchers have it
+constexpr const char* kLoopback = "127.0.0.1";
+
+// The environment, with questions whose answers may fail.
+class Variables {
+ public:
+  explicit Variables(const Environment& all) : all_(all) {}
+
+  bool has(const std::string& name) const {
+    const auto found = all_.find(name);
+    return found != all_.end() && !found->second.empty();
+  }
+  std::string text_of(const std::string& name) const { return has(name) ? all_.at(name) : std::string(); }
+
+  Result<int> number(const std::string& name, int least, int most) const {
+    const std::string written = text_of(name);
+    int value = 0;
+    const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), value);
+    if (error != std::errc() || end != written.data() + written.size() || value < least || value > most)
+      return invalid(name, " must be a whole number from ", least, " to ", most, ", not \"", written, "\"");
+    return value;
+  }
+
+  // kInvalid where only some of a launcher's variables are set: the rest is not guessed.
+  Status all_of(std::string_view launcher, std::initializer_list<const char*> names) const {
+    std::vector<std::string> missing;
+    std::vector<std::string> present;
+    for (const char* name : names) (has(name) ? present : missing).emplace_back(name);
+    if (missing.empty()) return {};
+    return invalid(launcher, " has set ", join(present), ", and not ", join(missing), ": start all ranks by ", launcher,
+                   ", or unset what it left");
+  }
+
+ private:
+  const Environment& all_;
+};
+
+// A rank's numbers under the names that one launcher has for them.
+struct Names {
+  const char* launcher;
+  const char* rank;
+  const char* world;
+  const char* local_rank;
+  const char* local_world;
+};
+constexpr Names kTorchrun = {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+constexpr Names kOpenMpi = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                            "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr Names kMpich = {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+
+// Whatever launcher, the master is --master, else MASTER_ADDR and MASTER_PORT, else what the launcher knows.
+Result<Address> master_of(const PlaceFlags& flags, const Variables& variables, const std::string& known_host,
+                          std::uint16_t known_port) {
+  if (flags.master) return *flags.master;
+  Address master{known_host, known_port};
+  if (variables.has("MASTER_ADDR")) master.host = variables.text_of("MASTER_ADDR");
+  if (variables.has("MASTER_PORT")) {
+    const auto port = variables.number("MASTER_PORT", 1, 65535);
+    if (!port.ok()) return port.status();
+    master.port = static_cast<std::uint16_t>(*port);
+  }
+  return master;
+}
+
+Status no_master(std::string_view launcher) {
+  return invalid(launcher,
+                 " has started ranks on several machines and does not say where rank 0 is: set MASTER_ADDR (and "
+                 "MASTER_PORT), or give --master HOST:PORT");
+}
+
+Status check_flags(const PlaceFlags& flags, const Place& place) {
+  const auto differ = [&](std::string_view flag, int said, std::string_view what, int found) {
+    return invalid(flag, " ", said, " does not fit what ", place.launcher, " says: ", what, " ", found);
+  };
+  if (flags.nodes && *flags.nodes != place.nodes) return differ("--nodes", *flags.nodes, "machines:", place.nodes);
+  if (flags.devices && *flags.devices != place.local_world)
+    return differ("--devices", *flags.devices, "ranks on this machine:", place.local_world);
+  if (flags.node_rank && *flags.node_rank != place.node)
+    return differ("--node-rank", *flags.node_rank, "this is machine", place.node);
+  return {};
+}
+
+// The four numbers that every launcher of ranks gives.
+Result<Place> ranks_of(const Names& names, const Variables& variables) {
+  if (Status complete =
+          variables.all_of(names.launcher, {names.rank, names.world, names.local_rank, names.local_world});
+      !complete.ok())
+    return complete;
+  Place place;
+  place.launcher = names.launcher;
+  const auto world = variables.number(names.world, 1, kMostRanks);
+  if (!world.ok()) return world.status();
+  const auto rank = variables.number(names.rank, 0, kMostRanks);
+  if (!rank.ok()) return rank.status();
+  if (*rank >= *world)
+    return invalid(names.rank, "=", *rank, " is beyond ", names.world, "=", *world, ": ranks count from 0 to ",
+                   *world - 1);
+  const auto local_world = variables.number(names.local_world, 1, *world);
+  if (!local_world.ok()) return local_world.status();
+  const auto local_rank = variables.number(names.local_rank, 0, *local_world - 1);
+  if (!local_rank.ok()) return local_rank.status();
+  place.rank = *rank;
+  place.world = *world;
+  place.local_rank = *local_rank;
+  place.local_world = *local_world;
+  // Launchers of ranks put them on machines in order; those that know better say so.
+  place.node = (*rank - *local_rank) / *local_world;
+  place.nodes = (*world + *local_world - 1) / *local_world;
+  return place;
+}
+
+Result<Place> by_torchrun(const PlaceFlags& flags, const Variables& variables) {
+  auto place = ranks_of(kTorchrun, variables);
+  if (!place.ok()) return place;
+  if (Status complete = variables.all_of("torchrun", {"RANK", "MASTER_ADDR", "MASTER_PORT"}); !complete.ok())
+    return complete;
+  if (variables.has("GROUP_RANK")) {
+    const auto node = variables.number("GROUP_RANK", 0, place->nodes - 1);
+    if (!node.ok()) return node.status();
+    place->node = *node;
+  }
+  const auto master = master_of(flags, variables, "", 0);
+  if (!master.ok()) return master.status();
+  place->master = *master;
+  place->run_id = variables.text_of("TORCHELASTIC_RUN_ID");
+  place->agent_store = variables.text_of("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  if (variables.has("TORCHELASTIC_RESTART_COUNT")) {
+    const auto restarts = variables.number("TORCHELASTIC_RESTART_COUNT", 0, kMostRanks);
+    if (!restarts.ok()) return restarts.status();
+    place->restarts = *restarts;
+  }
+  return place;
+}
+
+Result<Place> by_mpi(const Names& names, const PlaceFlags& flags, const Variables& variables) {
+  auto place = ranks_of(names, variables);
+  if (!place.ok()) return place;
+  const auto master = master_of(flags, variables, place->nodes == 1 ? kLoopback : "", kDefaultPort);
+  if (!master.ok()) return master.status();
+  if (master->host.empty()) return no_master(names.launcher);
+  place->master = *master;
+  return place;
+}
+
+Result<Place> by_slurm(const PlaceFlags& flags, const Variables& variables) {
+  if (Status complete = variables.all_of(
+          "Slurm", {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NNODES", "SLURM_JOB_ID"});
+      !complete.ok())
+    return complete;
+  Place place;
+  place.launcher = "Slurm";
+  const auto world = variables.number("SLURM_NTASKS", 1, kMostRanks);
+  if (!world.ok()) return world.status();
+  const auto nodes = variables.number("SLURM_NNODES", 1, *world);
+  if (!nodes.ok()) return nodes.status();
+  // Every machine has as many ranks: what a rank is told of its neighbours is told of all.
+  if (*world % *nodes != 0)
+    return invalid("Slurm has started ", *world, " tasks on ", *nodes,
+                   " machines: each has to have as many (srun --ntasks-per-node)");
+  const auto rank = variables.number("SLURM_PROCID", 0, *world - 1);
+  if (!rank.ok()) return rank.status();
+  const auto local_rank = variables.number("SLURM_LOCALID", 0, *world / *nodes - 1);
+  if (!local_rank.ok()) return local_rank.status();
+  const auto node = variables.number("SLURM_NODEID", 0, *nodes - 1);
+  if (!node.ok()) return node.status();
+  const auto job = variables.number("SLURM_JOB_ID", 0, 2147483647);
+  if (!job.ok()) return job.status();
+  place.rank = *rank;
+  place.world = *world;
+  place.local_rank = *local_rank;
+  place.local_world = *world / *nodes;
+  place.node = *node;
+  place.nodes = *nodes;
+  std::string host = *nodes == 1 ? kLoopback : "";
+  if (*nodes > 1 && variables.has("SLURM_STEP_NODELIST")) {
+    const auto first = first_host(variables.text_of("SLURM_STEP_NODELIST"));
+    if (!first.ok()) return first.status().with_context("SLURM_STEP_NODELIST");
+    host = *first;
+  } else if (*nodes > 1 && variables.has("SLURM_JOB_NODELIST")) {
+    const auto first = first_host(variables.text_of("SLURM_JOB_NODELIST"));
+    if (!first.ok()) return first.status().with_context("SLURM_JOB_NODELIST");
+    host = *first;
+  }
+  // Jobs that share a machine do not share a port: it follows from the job's number, which all its ranks know.
+  const auto port = static_cast<std::uint16_t>(20000 + *job % 10000);
+  const auto master = master_of(flags, variables, host, port);
+  if (!master.ok()) return master.status();
+  if (master->host.empty()) return no_master("Slurm");
+  place.master = *master;
+  place.run_id = text("slurm-", *job, "-", variables.text_of("SLURM_STEP_ID"));
+  return place;
+}
+
+// One command per machine, which then starts its ranks. WORLD_SIZE is the number of machines to some users and that of
+// ranks to others: with the flags there is one reading that fits.
+Result<Place> by_hand(std::string launcher, const char* node_variable, const PlaceFlags& flags,
+                      const Variables& variables, int visible_devices) {
+  Place place;
+  place.launcher = std::move(launcher);
+  place.local_world = flags.devices.value_or(std::max(visible_devices, 1));
+  place.nodes = flags.nodes.value_or(1);
+  if (variables.has("WORLD_SIZE")) {
+    const auto said = variables.number("WORLD_SIZE", 1, kMostRanks);
+    if (!said.ok()) return said.status();
+    if (!flags.nodes && !flags.devices) {
+      place.nodes = *said;
+    } else if (flags.nodes && *said != place.nodes && *said != place.nodes * place.local_world) {
+      return invalid("WORLD_SIZE=", *said, " fits neither reading: with --nodes ", place.nodes, " and ",
+                     place.local_world, " ranks on each it is ", place.nodes, " machines, or ",
+                     place.nodes * place.local_world, " ranks");
+    } else if (!flags.nodes) {
+      if (*said % place.local_world == 0 && place.local_world > 1)
+        return invalid("WORLD_SIZE=", *said, " may mean ", *said, " machines, or ", *said / place.local_world, " with ",
+                       place.local_world, " ranks each: give --nodes");
+      place.nodes = *said;
+    }
+  }
+  if (place.nodes > kMostRanks / place.local_world)
+    return invalid(place.nodes, " machines with ", place.local_world, " ranks each are too many");
+  place.world = place.nodes * place.local_world;
+  if (flags.node_rank) {
+    place.node = *flags.node_rank;
+  } else if (variables.has(node_variable)) {
+    const auto node = variables.number(node_variable, 0, kMostRanks);
+    if (!node.ok()) return node.status();
+    place.node = *node;
+  } else if (place.nodes > 1) {
+    return invalid("which of the ", place.nodes, " machines is this? Set NODE_RANK, or give --node-rank (from 0)");
+  }
+  if (place.node >= place.nodes)
+    return invalid("machine ", place.node, " is beyond the ", place.nodes, " that there are: they count from 0 to ",
+                   place.nodes - 1);
+  const auto master =
+      master_of(flags, variables, place.nodes == 1 ? kLoopback : "", place.nodes == 1 ? 0 : kDefaultPort);
+  if (!master.ok()) return master.status();
+  if (master->host.empty())
+    return invalid("there are ", place.nodes,
+                   " machines: set MASTER_ADDR and MASTER_PORT to where the first one is reached, or give --master "
+                   "HOST:PORT");
+  place.master = *master;
+  return place;
+}
+
+Status check_numbers(const PlaceFlags& flags) {
+  const std::array checks = {std::pair("--nodes", flags.nodes.value_or(1)),
+                             std::pair("--devices", flags.devices.value_or(1)),
+                             std::pair("--node-rank", flags.node_rank.value_or(0) + 1)};
+  for (const auto& [flag, value] : checks) {
+    if (value < 1 || value > kMostRanks) return invalid(flag, " is out of range");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Place> find_place(const PlaceFlags& flags, const Environment& environment, int visible_devices) {
+  if (Status sane = check_numbers(flags); !sane.ok()) return sane;
+  const Variables variables(environment);
+  // A launcher of ranks within another one's job is the one that counts: torchrun under srun, mpirun under sbatch.
+  const auto by_ranks = [&]() -> std::optional<Result<Place>> {
+    if (variables.has("RANK") || variables.has("LOCAL_RANK")) return by_torchrun(flags, variables);
+    if (variables.has(kOpenMpi.rank)) return by_mpi(kOpenMpi, flags, variables);
+    if (variables.has("SLURM_PROCID")) return by_slurm(flags, variables);
+    if (variables.has(kMpich.rank)) return by_mpi(kMpich, flags, variables);
+    return std::nullopt;
+  }();
+  if (by_ranks) {
+    if (!by_ranks->ok()) return *by_ranks;
+    if (Status fits = check_flags(flags, **by_ranks); !fits.ok()) return fits;
+    return *by_ranks;
+  }
+  if (variables.has("JOB_COMPLETION_INDEX"))
+    return by_hand("Kubernetes", "JOB_COMPLETION_INDEX", flags, variables, visible_devices);
+  const bool several = variables.has("MASTER_ADDR") || variables.has("NODE_RANK") || flags.nodes.value_or(1) > 1;
+  return by_hand(several ? "MASTER_ADDR" : "one machine", "NODE_RANK", flags, variables, visible_devices);
+}
+
+}  // namespace ravnest::strategy

@@ -1,0 +1,246 @@
+#include "ravnest/strategy/launch/place.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace ravnest::strategy {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+struct Row {
+  std::string name;
+  PlaceFlags flags;
+  Environment environment;
+  int visible_devices = 0;
+  Place expected;
+};
+
+Environment torchrun(int rank) {
+  return {{"RANK", std::to_string(rank)},
+          {"LOCAL_RANK", std::to_string(rank % 2)},
+          {"WORLD_SIZE", "4"},
+          {"LOCAL_WORLD_SIZE", "2"},
+          {"GROUP_RANK", std::to_string(rank / 2)},
+          {"MASTER_ADDR", "10.0.0.1"},
+          {"MASTER_PORT", "29501"},
+          {"TORCHELASTIC_RUN_ID", "none"},
+          {"TORCHELASTIC_RESTART_COUNT", "1"},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+}
+
+Environment slurm() {
+  return {
+      {"SLURM_PROCID", "3"}, {"SLURM_LOCALID", "1"},   {"SLURM_NTASKS", "4"},  {"SLURM_NODEID", "1"},
+      {"SLURM_NNODES", "2"}, {"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", "gpu[07-08]"}};
+}
+
+Environment open_mpi() {
+  return {{"OMPI_COMM_WORLD_RANK", "2"},
+          {"OMPI_COMM_WORLD_SIZE", "4"},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
+}
+
+Environment by_hand(const std::string& world) {
+  return {{"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29501"}, {"WORLD_SIZE", world}, {"NODE_RANK", "1"}};
+}
+
+Environment with(Environment environment, const std::string& name, const std::string& value) {
+  environment[name] = value;
+  return environment;
+}
+
+Environment without(Environment environment, const std::string& name) {
+  environment.erase(name);
+  return environment;
+}
+
+// A line per launcher.
+std::vector<Row> rows() {
+  const Address master{"10.0.0.1", 29501};
+  return {
+      {"nothing at all", {}, {}, 0, {.launcher = "one machine", .master = {"127.0.0.1", 0}}},
+      {"one machine with GPUs",
+       {},
+       {},
+       4,
+       {.launcher = "one machine", .world = 4, .local_world = 4, .master = {"127.0.0.1", 0}}},
+      {"--devices",
+       {.devices = 2},
+       {},
+       4,
+       {.launcher = "one machine", .world = 2, .local_world = 2, .master = {"127.0.0.1", 0}}},
+      {"torchrun",
+       {},
+       torchrun(3),
+       0,
+       {.launcher = "torchrun",
+        .rank = 3,
+        .world = 4,
+        .local_rank = 1,
+        .local_world = 2,
+        .node = 1,
+        .nodes = 2,
+        .master = master,
+        .run_id = "none",
+        .agent_store = true,
+        .restarts = 1}},
+      {"Slurm",
+       {},
+       slurm(),
+       0,
+       {.launcher = "Slurm",
+        .rank = 3,
+        .world = 4,
+        .local_rank = 1,
+        .local_world = 2,
+        .node = 1,
+        .nodes = 2,
+        .master = {"gpu07", 24711},
+        .run_id = "slurm-4711-0"}},
+      {"torchrun under Slurm",
+       {},
+       [] {
+         Environment both = torchrun(0);
+         both.merge(slurm());
+         return both;
+       }(),
+       0,
+       {.launcher = "torchrun",
+        .rank = 0,
+        .world = 4,
+        .local_rank = 0,
+        .local_world = 2,
+        .node = 0,
+        .nodes = 2,
+        .master = master,
+        .run_id = "none",
+        .agent_store = true,
+        .restarts = 1}},
+      {"Open MPI",
+       {},
+       open_mpi(),
+       0,
+       {.launcher = "Open MPI",
+        .rank = 2,
+        .world = 4,
+        .local_rank = 2,
+        .local_world = 4,
+        .master = {"127.0.0.1", 29500}}},
+      {"MPICH on two machines",
+       {.master = master},
+       {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}},
+       0,
+       {.launcher = "MPICH",
+        .rank = 3,
+        .world = 4,
+        .local_rank = 1,
+        .local_world = 2,
+        .node = 1,
+        .nodes = 2,
+        .master = master}},
+      {"Kubernetes",
+       {.nodes = 2, .devices = 4, .master = master},
+       {{"JOB_COMPLETION_INDEX", "1"}},
+       0,
+       {.launcher = "Kubernetes", .world = 8, .local_world = 4, .node = 1, .nodes = 2, .master = master}},
+      {"WORLD_SIZE counts machines",
+       {.nodes = 2, .devices = 4},
+       by_hand("2"),
+       0,
+       {.launcher = "MASTER_ADDR", .world = 8, .local_world = 4, .node = 1, .nodes = 2, .master = master}},
+      {"WORLD_SIZE counts ranks",
+       {.nodes = 2, .devices = 4},
+       by_hand("8"),
+       0,
+       {.launcher = "MASTER_ADDR", .world = 8, .local_world = 4, .node = 1, .nodes = 2, .master = master}},
+      {"without flags NODE_RANK means machines",
+       {},
+       by_hand("2"),
+       4,
+       {.launcher = "MASTER_ADDR", .world = 8, .local_world = 4, .node = 1, .nodes = 2, .master = master}},
+  };
+}
+
+TEST(Place, IsReadFromWhatEveryLauncherSays) {
+  for (const Row& row : rows()) {
+    const auto place = find_place(row.flags, row.environment, row.visible_devices);
+    ASSERT_TRUE(place.ok()) << row.name << ": " << place.status().message();
+    EXPECT_EQ(place->launcher, row.expected.launcher) << row.name;
+    EXPECT_EQ(place->rank, row.expected.rank) << row.name;
+    EXPECT_EQ(place->world, row.expected.world) << row.name;
+    EXPECT_EQ(place->local_rank, row.expected.local_rank) << row.name;
+    EXPECT_EQ(place->local_world, row.expected.local_world) << row.name;
+    EXPECT_EQ(place->node, row.expected.node) << row.name;
+    EXPECT_EQ(place->nodes, row.expected.nodes) << row.name;
+    EXPECT_EQ(to_string(place->master), to_string(row.expected.master)) << row.name;
+    EXPECT_EQ(place->run_id, row.expected.run_id) << row.name;
+    EXPECT_EQ(place->agent_store, row.expected.agent_store) << row.name;
+    EXPECT_EQ(place->restarts, row.expected.restarts) << row.name;
+  }
+}
+
+std::string refusal(const PlaceFlags& flags, const Environment& environment, int visible_devices = 0) {
+  const auto place = find_place(flags, environment, visible_devices);
+  EXPECT_EQ(place.status().code(), Code::kInvalid);
+  return place.status().message();
+}
+
+TEST(Place, HalfOfALaunchersVariablesAreNamed) {
+  EXPECT_THAT(refusal({}, without(torchrun(0), "LOCAL_RANK")),
+              AllOf(HasSubstr("torchrun"), HasSubstr("and not LOCAL_RANK")));
+  EXPECT_THAT(refusal({}, without(torchrun(0), "MASTER_PORT")), HasSubstr("and not MASTER_PORT"));
+  EXPECT_THAT(refusal({}, without(slurm(), "SLURM_NODEID")), AllOf(HasSubstr("Slurm"), HasSubstr("SLURM_NODEID")));
+  EXPECT_THAT(refusal({}, without(open_mpi(), "OMPI_COMM_WORLD_SIZE")), HasSubstr("OMPI_COMM_WORLD_SIZE"));
+}
+
+TEST(Place, ARankBeyondTheWorldIsRefused) {
+  EXPECT_EQ(refusal({}, with(torchrun(0), "RANK", "4")), "RANK=4 is beyond WORLD_SIZE=4: ranks count from 0 to 3");
+  EXPECT_THAT(refusal({}, with(slurm(), "SLURM_PROCID", "4")),
+              HasSubstr("SLURM_PROCID must be a whole number from 0 to 3"));
+  EXPECT_THAT(refusal({.nodes = 2, .node_rank = 2}, by_hand("2")), HasSubstr("machine 2 is beyond the 2"));
+}
+
+TEST(Place, NumbersAreNumbers) {
+  for (const char* bad : {"", "x", "1x", "-1", "99999999999999999999", "1.5"}) {
+    if (*bad == '\0') continue;  // as if it were not set
+    EXPECT_THAT(refusal({}, with(torchrun(0), "RANK", bad)), HasSubstr("RANK must be a whole number")) << bad;
+  }
+  EXPECT_THAT(refusal({}, with(torchrun(0), "MASTER_PORT", "70000")),
+              HasSubstr("MASTER_PORT must be a whole number from 1 to 65535"));
+  EXPECT_THAT(refusal({.nodes = 0}, {}), HasSubstr("--nodes"));
+}
+
+TEST(Place, AWorldSizeThatFitsNeitherReadingIsRefusedWithBoth) {
+  EXPECT_THAT(refusal({.nodes = 2, .devices = 4}, by_hand("4")),
+              AllOf(HasSubstr("WORLD_SIZE=4"), HasSubstr("2 machines"), HasSubstr("8 ranks")));
+  EXPECT_THAT(refusal({.devices = 4}, by_hand("8")),
+              AllOf(HasSubstr("8 machines"), HasSubstr("2 with 4 ranks each"), HasSubstr("--nodes")));
+}
+
+TEST(Place, SeveralMachinesNeedAMasterAndANumber) {
+  EXPECT_THAT(refusal({.nodes = 2, .node_rank = 0}, {}), HasSubstr("set MASTER_ADDR and MASTER_PORT"));
+  EXPECT_THAT(refusal({.nodes = 2, .master = Address{"a", 1}}, {}), HasSubstr("--node-rank"));
+  EXPECT_THAT(refusal({}, with(open_mpi(), "OMPI_COMM_WORLD_LOCAL_SIZE", "3")), HasSubstr("where rank 0 is"));
+}
+
+TEST(Place, FlagsThatContradictTheLauncherAreRefused) {
+  EXPECT_THAT(refusal({.devices = 4}, torchrun(0)),
+              AllOf(HasSubstr("--devices 4"), HasSubstr("torchrun"), HasSubstr("2")));
+  EXPECT_THAT(refusal({.nodes = 3}, slurm()), HasSubstr("--nodes 3"));
+  EXPECT_TRUE(find_place({.nodes = 2, .devices = 2, .node_rank = 1}, torchrun(2), 0).ok());
+}
+
+TEST(Place, AMachineStartsItsRanksFromItsFirst) {
+  const auto place = find_place({.nodes = 2, .devices = 4}, by_hand("8"), 0);
+  EXPECT_FALSE(place->rank.has_value());
+  EXPECT_EQ(place->first_rank(), 4);
+}
+
+}  // namespace
+}  // namespace ravnest::strategy

@@ -1,0 +1,54 @@
+// What the root does with a sink, batch by batch: for the loop (loop.h), and for loops that users write.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/train/loop/batch_counts.h"
+#include "ravnest/train/loop/batch_source.h"
+#include "ravnest/train/node/batch_sink.h"
+
+namespace ravnest::train {
+
+// How far the root is.
+struct Position {
+  std::uint64_t epoch = 0;        // of the next batch to train on
+  std::uint64_t index = 0;        // of that batch in its epoch
+  std::uint64_t sweep = 0;        // of the next batch to validate with
+  std::uint64_t sweep_index = 0;  // of that batch in its sweep
+  std::optional<Sweep> sweeping;  // what the present sweep is for; none: there is none
+  std::uint64_t trained = 0;      // batches that were fed to train on
+  BatchCounts epochs{"the training loop", "epoch"};
+};
+
+// Numbers batches and hands them to the sink. A sweep ends when something else is done. Sink and position outlive it.
+class Feeder {
+ public:
+  Feeder(BatchSink& sink, Position& position, Poll poll) : sink_(&sink), position_(&position), poll_(std::move(poll)) {}
+
+  Status train(SourceBatch batch);
+  Status validate(SourceBatch batch, Sweep purpose);
+  // Returns when the outputs are in the sink's record.
+  Status predict(std::vector<at::Tensor> inputs);
+
+  // The next batch to validate with is the first of another sweep.
+  Status end_sweep();
+  // The next batch to train on is the first of another epoch; nothing where none was fed in this one.
+  void end_epoch();
+  Status drain() { return sink_->drain(poll_); }
+  Status finish_rounds() { return sink_->finish_rounds(poll_); }
+
+  BatchSink& sink() { return *sink_; }
+  const Position& position() const { return *position_; }
+
+ private:
+  Status feed(const Batch& batch);
+
+  BatchSink* sink_;
+  Position* position_;
+  Poll poll_;
+};
+
+}  // namespace ravnest::train

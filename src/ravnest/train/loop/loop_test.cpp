@@ -1,0 +1,177 @@
+#include "ravnest/train/loop/loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace ravnest::train {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Writes down what a loop does with it: t EPOCH.INDEX, v SWEEP.INDEX, and its other calls by name.
+class Witness final : public BatchSink {
+ public:
+  explicit Witness(bool rounds = false) : rounds_(rounds) {}
+
+  Status feed(const Batch& batch, const Poll&) override {
+    const char* kind = batch.kind == wire::PassKind::kTrain ? "t" : batch.kind == wire::PassKind::kPredict ? "p" : "v";
+    seen.push_back(text(kind, batch.epoch, ".", batch.index));
+    return {};
+  }
+  Status end_sweep(Sweep sweep) override { return note(sweep == Sweep::kValidation ? "validated" : "evaluated"); }
+  Status drain(const Poll&) override { return note("drained"); }
+  bool has_rounds() const override { return rounds_; }
+  Status finish_rounds(const Poll&) override { return note("rounds"); }
+  Result<wire::Closed> finish(wire::Task, bool, const Poll&) override { return wire::Closed(); }
+  RunRecord& record() override { return record_; }
+  void warn(const std::string& line) const override { warnings.push_back(line); }
+
+  std::vector<std::string> seen;
+  mutable std::vector<std::string> warnings;
+
+ private:
+  Status note(std::string what) {
+    seen.push_back(std::move(what));
+    return {};
+  }
+
+  bool rounds_;
+  RunRecord record_{{}};
+};
+
+// So many batches the first time, the second, and so on; the last number goes on.
+class Counter final : public BatchSource {
+ public:
+  explicit Counter(std::vector<std::uint64_t> sizes) : sizes_(std::move(sizes)) {}
+
+  Status begin(std::uint64_t number) override {
+    begun.push_back(number);
+    left_ = sizes_[std::min(begun.size(), sizes_.size()) - 1];
+    return {};
+  }
+  Result<std::optional<SourceBatch>> next() override {
+    if (left_ == 0) return std::optional<SourceBatch>();
+    --left_;
+    return std::optional(SourceBatch());
+  }
+  std::uint64_t batches() const override { return 0; }
+
+  std::vector<std::uint64_t> begun;
+
+ private:
+  std::vector<std::uint64_t> sizes_;
+  std::uint64_t left_ = 0;
+};
+
+struct Training {
+  explicit Training(std::vector<std::uint64_t> epochs, bool rounds = false)
+      : witness(rounds), training(std::move(epochs)) {
+    options.training = {&training, &epoch_counts};
+    options.validation = {&validation, &sweep_counts};
+  }
+
+  Status train() {
+    Feeder feeder(witness, position, poll);
+    return train_epochs(feeder, options).status();
+  }
+
+  Witness witness;
+  Counter training;
+  Counter validation{{1}};
+  BatchCounts epoch_counts{"train_loader", "epoch"};
+  BatchCounts sweep_counts{"val_loader", "validation"};
+  Position position;
+  Poll poll;
+  LoopOptions options;
+};
+
+TEST(Loop, ValidatesOnceAnEpochAndNotTwiceAtTheEnd) {
+  Training run({2});
+  run.options.epochs = 2;
+  ASSERT_TRUE(run.train().ok());
+  EXPECT_THAT(run.witness.seen,
+              ElementsAre("t0.0", "t0.1", "v0.0", "validated", "t1.0", "t1.1", "v1.0", "validated", "drained"));
+  EXPECT_EQ(run.position.trained, 4U);
+}
+
+TEST(Loop, ValidatesEachTimeThatSoManyBatchesWereFed) {
+  Training run({2});
+  run.options.epochs = 2;
+  run.options.val_freq = 3;
+  ASSERT_TRUE(run.train().ok());
+  EXPECT_THAT(run.witness.seen,
+              ElementsAre("t0.0", "t0.1", "t1.0", "v0.0", "validated", "t1.1", "v1.0", "validated", "drained"));
+}
+
+TEST(Loop, WhatWasValidatedWithTheLastBatchIsNotValidatedAgain) {
+  Training run({4});
+  run.options.val_freq = 2;
+  ASSERT_TRUE(run.train().ok());
+  EXPECT_THAT(run.witness.seen,
+              ElementsAre("t0.0", "t0.1", "v0.0", "validated", "t0.2", "t0.3", "v1.0", "validated", "drained"));
+}
+
+TEST(Loop, TheLastValidationComesAfterTheLastRound) {
+  Training run({2}, /*rounds=*/true);
+  run.options.val_freq = 2;
+  ASSERT_TRUE(run.train().ok());
+  EXPECT_THAT(run.witness.seen,
+              ElementsAre("t0.0", "t0.1", "v0.0", "validated", "rounds", "v1.0", "validated", "drained"));
+}
+
+TEST(Loop, WithoutValidationDataNothingIsValidated) {
+  Training run({1});
+  run.options.validation = {};
+  ASSERT_TRUE(run.train().ok());
+  EXPECT_THAT(run.witness.seen, ElementsAre("t0.0", "drained"));
+}
+
+TEST(Loop, ASecondTrainingGoesOnWhereTheFirstHasEnded) {
+  Training run({1});
+  ASSERT_TRUE(run.train().ok());
+  ASSERT_TRUE(run.train().ok());
+  EXPECT_THAT(run.training.begun, ElementsAre(0, 1));
+  EXPECT_THAT(run.witness.seen,
+              ElementsAre("t0.0", "v0.0", "validated", "drained", "t1.0", "v1.0", "validated", "drained"));
+}
+
+TEST(Loop, AnEpochWithoutBatchesFailsAndOneWithFewerIsSaid) {
+  Training run({3, 1, 0});
+  run.options.epochs = 3;
+  EXPECT_THAT(run.train().message(), HasSubstr("train_loader gave no batch in epoch 3, after 1 batch in epoch 2"));
+  EXPECT_THAT(run.witness.warnings, ElementsAre("the training loop gave 1 batch in epoch 2, and 3 batches in epoch 1"));
+}
+
+TEST(Loop, AValidationWithoutBatchesFails) {
+  Training run({1});
+  run.options.epochs = 2;
+  run.validation = Counter({2, 0});
+  EXPECT_THAT(run.train().message(), HasSubstr("val_loader gave no batch in validation 2"));
+}
+
+TEST(Loop, AsksThePollBeforeEachBatch) {
+  Training run({3});
+  int asked = 0;
+  run.poll = [&] { return ++asked == 2 ? cancelled("interrupted") : Status(); };
+  EXPECT_EQ(run.train().code(), Code::kCancelled);
+  EXPECT_THAT(run.witness.seen, ElementsAre("t0.0"));
+}
+
+TEST(Feeder, ASweepEndsWhenSomethingElseIsDone) {
+  Witness witness;
+  Position position;
+  Feeder feeder(witness, position, {});
+  ASSERT_TRUE(feeder.validate({}, Sweep::kEvaluation).ok());
+  ASSERT_TRUE(feeder.train({}).ok());
+  ASSERT_TRUE(feeder.validate({}, Sweep::kValidation).ok());
+  ASSERT_TRUE(feeder.predict({}).ok());
+  EXPECT_THAT(witness.seen, ElementsAre("v0.0", "evaluated", "t0.0", "v1.0", "validated", "p0.0", "drained"));
+}
+
+}  // namespace
+}  // namespace ravnest::train

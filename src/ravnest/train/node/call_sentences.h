@@ -1,0 +1,21 @@
+// What the root says to people of what all nodes told it about a call.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/wire/call_messages.h"
+
+namespace ravnest::train {
+
+// Whether all nodes are ready for the same thing; the first is the root. A failure names the nodes that differ, in
+// what, and what to do.
+Status check_alike(const std::vector<wire::Ready>& ready, const std::vector<std::string>& nodes);
+
+// One sentence for all nodes where some, by stage, could not save: who, why, and who could. None where all could.
+std::optional<std::string> sentence_of_unsaved(const std::vector<wire::Account>& accounts,
+                                               const std::vector<std::string>& nodes);
+
+}  // namespace ravnest::train

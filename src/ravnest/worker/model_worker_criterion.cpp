@@ -1,0 +1,60 @@
+// What the last stage asks of its criterion.
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ravnest/worker/loss_leaves.h"
+#include "ravnest/worker/model_worker.h"
+
+namespace ravnest::worker {
+namespace {
+
+// A loss that nothing is trained by. What to look for depends on whether the model's outputs have a gradient.
+Status no_gradient(const std::vector<c10::IValue>& outputs) {
+  const bool reaches_outputs = std::ranges::any_of(
+      outputs, [](const c10::IValue& output) { return output.isTensor() && output.toTensor().requires_grad(); });
+  if (reaches_outputs) {
+    return invalid(
+        "the criterion's loss has no gradient, though the model's outputs have one, so nothing would be trained: look "
+        "for .detach(), .item(), .data, .argmax(), torch.no_grad() and torch.tensor(...) in the criterion");
+  }
+  return invalid(
+      "neither the model's outputs nor the loss have a gradient, so nothing would be trained: all parameters are "
+      "frozen (requires_grad=False), or the model's forward ends with .detach(), under torch.no_grad() or in whole "
+      "numbers");
+}
+
+}  // namespace
+
+Result<Verdict> ModelWorker::judge(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) const {
+  if (head.kind == wire::PassKind::kPredict) return Verdict();
+  if (!options_.criterion) return invalid("the last stage has no criterion to compute its loss with");
+  const bool trains = head.kind == wire::PassKind::kTrain;
+  const at::AutoGradMode with_gradients(trains);
+  Verdict verdict = options_.criterion(head, outputs);
+  if (trains && (!verdict.loss.defined() || verdict.loss.numel() != 1)) {
+    return invalid("the criterion must give a loss of one element, not ",
+                   verdict.loss.defined() ? text("of the sizes ", verdict.loss.sizes()) : "none");
+  }
+  if (trains && !verdict.loss.requires_grad()) return no_gradient(outputs);
+  return verdict;
+}
+
+// What a criterion would train beside the model has no optimizer. At the first pass, since criteria do not change.
+Status ModelWorker::criterion_has_no_parameters(const Pass& pass) {
+  if (std::exchange(criterion_looked_at_, true)) return {};
+  std::vector<at::Tensor> known = pass.version->parameters;
+  for (std::size_t i = 0; i < pass.inputs.size(); ++i) {
+    if (pass.wanted[i]) known.push_back(pass.inputs[i].toTensor());
+  }
+  const std::vector<at::Tensor> others = other_leaves(pass.verdict.loss, known);
+  if (others.empty()) return {};
+  return invalid("the criterion has ", others.size(), others.size() == 1 ? " parameter" : " parameters",
+                 " of its own, of the sizes ", others.front().sizes(), others.size() == 1 ? "" : " and others",
+                 ", which no optimizer would train: make them part of the model, or freeze them "
+                 "(requires_grad_(False))");
+}
+
+}  // namespace ravnest::worker
