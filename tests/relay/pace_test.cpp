@@ -110,28 +110,28 @@ TEST(Pace, NewProfileHoldsForConnectionsThatAreThere) {
 
 TEST(Pace, NewRateHoldsForBytesThatWait) {
   Network network({.up = {.mbps = 0.5}});
-  auto [client, server] = network.connect();
+  Ends ends = network.connect();
   const auto bytes = sample_bytes(8'000'000);
-  std::thread sender([&] { EXPECT_TRUE(client.send(bytes, soon()).ok()); });
-  EXPECT_FALSE(receive_all(server, 1).bytes.empty());
+  std::thread sender([&] { EXPECT_TRUE(ends.client.send(bytes, soon()).ok()); });
+  EXPECT_FALSE(receive_all(ends.server, 1).bytes.empty());
   EXPECT_EQ(network.relay().set_profile({.up = {.mbps = 100}}), Status());
   // At the old rate two minutes would not do.
   const std::size_t left = bytes.size() - network.relay().statistics().bytes_up;
-  EXPECT_GE(receive_all(server, left).bytes.size(), left);
+  EXPECT_GE(receive_all(ends.server, left).bytes.size(), left);
   sender.join();
 }
 
 TEST(Pace, JitterKeepsTheOrderOfBytes) {
   Network network({.up = {.delay = milliseconds(2), .jitter = milliseconds(10)}});
-  auto [client, server] = network.connect();
+  Ends ends = network.connect();
   const auto bytes = sample_bytes(20'000);
   // Small pieces in time, so that each gets a jitter of its own.
   std::thread sender([&] {
     for (std::size_t i = 0; i < bytes.size(); i += 10) {
-      EXPECT_TRUE(client.send(ByteSpan(bytes).subspan(i, 10), soon()).ok());
+      EXPECT_TRUE(ends.client.send(ByteSpan(bytes).subspan(i, 10), soon()).ok());
     }
   });
-  const Received received = receive_all(server, bytes.size());
+  const Received received = receive_all(ends.server, bytes.size());
   sender.join();
   EXPECT_TRUE(received.bytes == bytes);
 }

@@ -42,17 +42,17 @@ bool exchanges(Ends& ends) {
 
 TEST(Relay, BytesOfBothDirectionsComeThroughUnchangedAndAreCounted) {
   Network network;
-  auto [client, server] = network.connect();
+  Ends ends = network.connect();
   const auto bytes = sample_bytes(20 << 20);
   const auto send = [&](Socket& socket) {
     EXPECT_TRUE(socket.send(bytes, soon()).ok());
     ::shutdown(socket.descriptor(), SHUT_WR);
   };
-  std::thread up([&] { send(client); });
-  std::thread down([&] { send(server); });
+  std::thread up([&] { send(ends.client); });
+  std::thread down([&] { send(ends.server); });
   Received at_server;
-  std::thread receiver([&] { at_server = receive_all(server); });
-  const Received at_client = receive_all(client);
+  std::thread receiver([&] { at_server = receive_all(ends.server); });
+  const Received at_client = receive_all(ends.client);
   for (std::thread* thread : {&up, &down, &receiver}) thread->join();
   EXPECT_TRUE(at_client.in_order && at_server.in_order) << at_client.status << at_server.status;
   EXPECT_TRUE(at_client.bytes == bytes);
@@ -117,11 +117,11 @@ TEST(Relay, ClientIsResetWhereTheServerIsNotThere) {
 TEST(Relay, ConnectionIsCutAfterExactlySoManyBytes) {
   for (const double mbps : {0.0, 50.0}) {
     Network network({.up = {.mbps = mbps}, .cut_min_bytes = 123'457, .cut_max_bytes = 123'457});
-    auto [client, server] = network.connect();
+    Ends ends = network.connect();
     const auto bytes = sample_bytes(32 << 20);
     Status sent;
-    std::thread sender([&] { sent = client.send(bytes, soon()); });
-    const Received received = receive_all(server);
+    std::thread sender([&] { sent = ends.client.send(bytes, soon()); });
+    const Received received = receive_all(ends.server);
     sender.join();
     ASSERT_EQ(received.bytes.size(), 123'457U);
     EXPECT_TRUE(std::equal(received.bytes.begin(), received.bytes.end(), bytes.begin()));

@@ -121,7 +121,7 @@ TEST(GrowingBuffer, OneThatWasNotFinishedIsGivenBackToTheSystem) {
   EXPECT_LE(second.capacity(), 8 << 20);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef RAVNEST_SANITIZED
 TEST(GrowingBuffer, SaysWhereThereIsNoMemory) {
   BufferPool pool(0);
   GrowingBuffer buffer = pool.begin(std::size_t{1} << 61);

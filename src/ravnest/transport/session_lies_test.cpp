@@ -95,7 +95,7 @@ TEST_F(LyingPeer, AnnouncesAMessageThatIsTooLong) {
   EXPECT_EQ(chunk(0, UINT64_MAX, 0, 100).code(), Code::kCorrupt);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef RAVNEST_SANITIZED
 TEST_F(LyingPeer, AnnouncesAMessageThatNoMemoryHolds) {
   options_.max_message_bytes = std::uint64_t{1} << 62;
   Session session = make(5);

@@ -30,7 +30,7 @@ TEST(Form, WhoStopsTheSearchGetsNoPlanAndNoOtherError) {
 }
 
 // Under a sanitizer fewer must do; `make soak` compares thousands.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef RAVNEST_SANITIZED
 constexpr int kPools = 30;
 constexpr int kMiddlingPools = 4;
 #else

@@ -61,7 +61,7 @@ TEST(HostileAlone, MoreThanTheWindowEndsTheConnection) {
   EXPECT_LE((*a)->statistics("liar")->unread_bytes, (1 << 20) + 2 * bytes.size());
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef RAVNEST_SANITIZED
 TEST(HostileAlone, WhatIsOnlyAnnouncedTakesNoAddressSpace) {
   const std::uint16_t port = free_port();
   auto a = open(alone(port));

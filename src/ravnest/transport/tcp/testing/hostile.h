@@ -23,7 +23,7 @@
 
 namespace ravnest::transport::tcp {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef RAVNEST_SANITIZED
 inline constexpr std::uint64_t kMostGrowth = std::uint64_t{1} << 40;  // sanitizers keep what was freed
 inline constexpr int kScale = 10;
 #else
