@@ -25,13 +25,17 @@ void add_eval(CLI::App& app) {
   command->add_option("--config", request->config, "The train.toml with [validation] and the loss")
       ->capture_default_str();
   command->add_option("--weights", request->weights,
-                      "Weights to evaluate in place of the archive's: a state dict as .safetensors");
+                      "Weights to evaluate in place of the archive's: a state dict, as .safetensors or of torch.save "
+                      "(.pt, .pth, .bin)");
+  command->add_option("--weights-entry", request->weights_entry,
+                      "Which of several state dicts in that file, such as model_state_dict of a checkpoint");
   command->footer(
-      "Weights of a run come from `ravnest fuse --safetensors`; files of torch.save (.pt) are not read here.\n"
+      "Weights of a run come from `ravnest fuse`. Files of torch.save are read without running the pickle in them.\n"
       "\n"
       "Examples:\n"
-      "  ravnest fuse --safetensors\n"
-      "  ravnest eval model.pt2 --weights trained/trained_state_dict.safetensors\n"
+      "  ravnest fuse\n"
+      "  ravnest eval model.pt2 --weights trained/trained_state_dict.pt\n"
+      "  ravnest eval model.pt2 --weights checkpoint.pt --weights-entry ema\n"
       "  ravnest eval model.pt2 --config other.toml      before training: how good is it by chance?");
   command->callback([request] { run_eval(*request); });
 }

@@ -2,8 +2,9 @@
 
 #include <ATen/Parallel.h>
 
-#include "ravnest/archive/safetensors.h"
+#include "ravnest/archive/weights.h"
 #include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/weights.h"
 #include "ravnest/train/config/config.h"
 #include "ravnest/train/loop/evaluate.h"
 #include "ravnest/train/node/device.h"
@@ -16,10 +17,14 @@ Result<ir::Model> read_model(const EvalRequest& request) {
   if (!model.ok()) return model;
   if (model->stage)
     return invalid(request.model.string(), " is a stage of a model; give the archive that capture wrote");
-  if (request.weights.empty()) return model;
-  const auto weights = archive::read_safetensors(request.weights);
+  if (request.weights.empty()) {
+    if (!request.weights_entry.empty())
+      return invalid("--weights-entry says which entry of a file; give that file as --weights");
+    return model;
+  }
+  const auto weights = archive::read_weights(request.weights, request.weights_entry);
   if (!weights.ok()) return weights.status();
-  const Status replaced = train::replace_weights(*model, weights->tensors, request.weights.string());
+  const Status replaced = ir::replace_weights(*model, *weights, request.weights.string());
   if (!replaced.ok()) return replaced;
   return model;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "ravnest/base/status.h"
 
@@ -12,7 +13,8 @@ namespace ravnest::cli {
 struct EvalRequest {
   std::filesystem::path model;
   std::filesystem::path config = "train.toml";
-  std::filesystem::path weights;  // safetensors; empty: those in the archive
+  std::filesystem::path weights;  // archive/weights.h; empty: those in the archive
+  std::string weights_entry;      // of several state dicts in that file
 };
 
 struct EvalResult {

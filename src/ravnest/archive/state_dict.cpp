@@ -1,10 +1,10 @@
 #include "ravnest/archive/state_dict.h"
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
 #include "ravnest/archive/payload.h"
+#include "ravnest/archive/state_dict_format.h"
 #include "ravnest/archive/windows.h"
 #include "ravnest/archive/zip.h"
 #include "ravnest/base/file.h"
@@ -14,21 +14,6 @@ namespace ravnest::archive {
 namespace {
 
 std::string named(const std::string& name) { return text("tensor \"", printable(name), "\""); }
-
-bool has_storage_class(DType dtype) {
-  switch (dtype) {
-    case DType::kComplex32:
-    case DType::kUInt16:
-    case DType::kUInt32:
-    case DType::kUInt64:
-    case DType::kFloat8E4M3FN:
-    case DType::kFloat8E5M2:
-    case DType::kFloat8E4M3FNUZ:
-    case DType::kFloat8E5M2FNUZ:
-    case DType::kFloat8E8M0FNU: return false;
-    default: return true;
-  }
-}
 
 Status check_for_torch(const NamedPayloads& tensors) {
   for (const auto& [name, payload] : tensors) {
@@ -49,14 +34,6 @@ Status check_types(const NamedPayloads& tensors, const std::vector<Window>& wind
                          dtype_name(kept.dtype), "; .pt files keep one type per storage");
   }
   return {};
-}
-
-bool is_utf8(const std::string& name) {
-  try {
-    return !nlohmann::json(name).dump().empty();
-  } catch (const nlohmann::json::type_error&) {
-    return false;
-  }
 }
 
 Status check_names(const NamedPayloads& tensors) {

@@ -10,11 +10,13 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string_view>
 
 #include "ravnest/archive/elements.h"
 #include "ravnest/archive/payload.h"
 #include "ravnest/archive/pickle.h"
+#include "ravnest/base/bytes.h"
 #include "ravnest/base/status.h"
 
 namespace ravnest::archive {
@@ -32,5 +34,18 @@ Status write_state_dict(const std::filesystem::path& path, const NamedPayloads& 
 using PickleBody = std::function<void(PickleWriter& pickle, const std::function<void(std::size_t i)>& tensor)>;
 Status write_torch_file(const NamedPayloads& tensors, const PickleBody& body, std::string_view folder,
                         const Sink& sink);
+
+// Reads a state dict that torch.save of 1.6 or later has written, without running its pickle (pickle_read.h). Trusts
+// nothing: what is neither data nor the making of a tensor from a storage is kUnsupported, by its name; so are tensors
+// that are quantized, sparse, conjugated or big-endian, and the files of older releases, which are no zip. kCorrupt,
+// with the tensor's name, where the file contradicts itself.
+//
+// The tensors come in the order of the dict, with the strides that they were saved with; those that shared memory share
+// a storage, a slice of `bytes`, which `owner` keeps alive. Nothing is copied. Where the file is not a state dict but
+// has one or several among its entries, as checkpoints do, `entry` says which; left empty, it is the only one.
+// kInvalid, with the names of those that are there, where that is not clear, and for a file of something else: an
+// optimizer's state, a TorchScript or captured model. `what` is the file, for messages.
+Result<NamedPayloads> read_state_dict(ByteSpan bytes, std::shared_ptr<const void> owner, std::string_view what,
+                                      std::string_view entry = "");
 
 }  // namespace ravnest::archive

@@ -12,6 +12,7 @@
 #include "ravnest/archive/state_dict.h"
 #include "ravnest/base/file.h"
 #include "ravnest/base/printable.h"
+#include "ravnest/base/words/few.h"
 #include "ravnest/checkpoint/stage_file.h"
 
 namespace ravnest::checkpoint {
@@ -29,14 +30,6 @@ struct Found {
 fs::path folder_with_stages(const FuseOptions& options) {
   return stage_file(options.trained, options.cluster, "any").parent_path();
 }
-
-// At most eight of them, and how many more there are.
-std::string few(const std::vector<std::string>& names, std::size_t all) {
-  const std::size_t shown = std::min<std::size_t>(names.size(), 8);
-  const std::string listed = join(std::vector<std::string>(names.begin(), names.begin() + static_cast<long>(shown)));
-  return all > shown ? text(listed, " and ", all - shown, " more") : listed;
-}
-std::string few(const std::vector<std::string>& names) { return few(names, names.size()); }
 
 Result<std::vector<fs::path>> candidates(const fs::path& folder) {
   std::vector<fs::path> paths;

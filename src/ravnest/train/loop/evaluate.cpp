@@ -3,9 +3,6 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
-#include <map>
-
-#include "ravnest/archive/array.h"
 #include "ravnest/stage/routes.h"
 #include "ravnest/train/loop/losses.h"
 #include "ravnest/train/loop/model_call.h"
@@ -28,10 +25,6 @@ void add(Sums& sums, const graph::Engine& engine, const data::Dataset& batch, st
   sums.correct += correct;
   sums.counted += counted;
   sums.loss += loss(output, target).item<double>() * static_cast<double>(batch.size());
-}
-
-std::string shown(const archive::Payload& payload) {
-  return text(dtype_name(payload.dtype), " ", archive::shown(payload.sizes));
 }
 
 }  // namespace
@@ -59,27 +52,6 @@ Result<Evaluation> evaluate(const graph::Engine& engine, const BatchedData& data
   result.loss = sums.loss / static_cast<double>(result.samples);
   if (sums.counted > 0) result.accuracy = 100.0 * static_cast<double>(sums.correct) / static_cast<double>(sums.counted);
   return result;
-}
-
-Status replace_weights(ir::Model& model, const archive::NamedPayloads& values, std::string_view what) {
-  constexpr std::string_view kStrangers = ": they do not belong together";
-  std::map<std::string_view, const archive::Payload*> given;
-  for (const auto& [name, payload] : values) given[name] = &payload;
-  archive::NamedPayloads replaced = model.weights;
-  for (auto& [name, own] : replaced) {
-    const auto found = given.find(name);
-    if (found == given.end()) return invalid(what, " has no ", name, ", which the model has", kStrangers);
-    archive::Payload value = *found->second;
-    if (value.dtype != own.dtype || value.sizes != own.sizes)
-      return invalid(name, " is ", shown(value), " in ", what, " and ", shown(own), " in the model", kStrangers);
-    value.requires_grad = own.requires_grad;
-    value.is_parameter = own.is_parameter;
-    own = std::move(value);
-    given.erase(found);
-  }
-  if (!given.empty()) return invalid(what, " has ", given.begin()->first, ", which the model has not", kStrangers);
-  model.weights = std::move(replaced);
-  return {};
 }
 
 }  // namespace ravnest::train

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "ravnest/base/status.h"
-#include "ravnest/graph/ir/graph.h"
 #include "ravnest/graph/run/engine.h"
 #include "ravnest/train/config/loss_name.h"
 #include "ravnest/train/loop/batched_data.h"
@@ -22,9 +21,5 @@ struct Evaluation {
 // Runs the model in eval mode over all batches. kInvalid where model, data and loss do not fit each other,
 // kUnsupported for models with several inputs; `poll` is asked between batches.
 Result<Evaluation> evaluate(const graph::Engine& engine, const BatchedData& data, LossKind loss, const Poll& poll);
-
-// The same model with other values. kInvalid, with the first name that is missing, too much, or of another shape or
-// type, unless `values` are exactly those of its state dict; `what` names them.
-Status replace_weights(ir::Model& model, const archive::NamedPayloads& values, std::string_view what);
 
 }  // namespace ravnest::train
