@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include "ravnest/archive/weights.h"
 #include "ravnest/graph/ir/archive.h"
 #include "ravnest/graph/ir/weights.h"
 #include "ravnest/train/config/config.h"
@@ -22,10 +21,8 @@ Result<ir::Model> read_model(const EvalRequest& request) {
       return invalid("--weights-entry says which entry of a file; give that file as --weights");
     return model;
   }
-  const auto weights = archive::read_weights(request.weights, request.weights_entry);
-  if (!weights.ok()) return weights.status();
-  const Status replaced = ir::replace_weights(*model, *weights, request.weights.string());
-  if (!replaced.ok()) return replaced;
+  const Status loaded = ir::load_weights(*model, request.weights, request.weights_entry);
+  if (!loaded.ok()) return loaded;
   return model;
 }
 

@@ -8,6 +8,7 @@
 #include "ravnest/graph/cut/slice.h"
 #include "ravnest/graph/frontend/capture/closeness.h"
 #include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/weights.h"
 #include "ravnest/graph/run/engine.h"
 
 namespace py = pybind11;
@@ -147,6 +148,14 @@ py::list differences(const std::vector<std::tuple<std::string, py::object, py::o
   return result;
 }
 
+Engine load(const std::string& path, const std::string& weights, const std::string& entry) {
+  if (weights.empty() && !entry.empty()) throw py::value_error("entry= says which entry of weights=; give both");
+  if (weights.empty()) return unwrap(Engine::load(path));
+  ir::Model model = unwrap(ir::read_archive(path));
+  unwrap(ir::load_weights(model, weights, entry));
+  return unwrap(Engine::create(std::move(model)));
+}
+
 }  // namespace
 
 c10::IValue to_ivalue(const py::handle& object) {
@@ -164,8 +173,7 @@ void bind_graph(py::module_& module) {
   module.def("merge", &merge, py::arg("train"), py::arg("eval"), py::arg("out"));
   module.def("differences", &differences, py::arg("pairs"), py::arg("typed"));
   py::class_<Engine> model(module, "Model");
-  module.def(
-      "load", [](const std::string& path) { return unwrap(Engine::load(path)); }, py::arg("path"));
+  module.def("load", &load, py::arg("path"), py::kw_only(), py::arg("weights") = "", py::arg("entry") = "");
   model
       .def("run", &run, py::arg("inputs"), py::kw_only(), py::arg("train"), py::arg("seed"), py::arg("step"),
            py::arg("plain"))

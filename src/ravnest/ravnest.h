@@ -6,6 +6,7 @@
 #include "ravnest/graph/frontend/torchscript.h"
 #include "ravnest/graph/frontend/trace.h"
 #include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/weights.h"
 #include "ravnest/graph/run/engine.h"
 
 // A plan for the machines at hand, as `ravnest plan` makes it.

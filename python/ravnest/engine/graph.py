@@ -13,21 +13,25 @@ from .named_tensors import NamedTensors
 from .signature import Signature
 
 
-def load(path: str | os.PathLike[str]) -> "Graph":
+def load(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] = "", entry: str = "") -> "Graph":
     """Read an archive that `capture`, `Graph.save` or torch.export wrote.
 
-    Nothing in the file is ever unpickled.
+    Nothing in the files is ever unpickled.
 
     Args:
         path: The archive.
+        weights: Weights to take in place of the archive's: a state dict, as .safetensors or of torch.save. It has to
+            fit the model, name by name.
+        entry: Which of several state dicts in that file, such as "model_state_dict" of a checkpoint.
 
     Returns:
         A Graph; a Stage where the archive is that of a stage.
 
     Raises:
-        ravnest.Error: The file is not there, or is no such archive; the message names it and what is wrong.
+        ravnest.Error: A file is not there, is of another kind, or the weights are of another model; the message
+            names it and what is wrong.
     """
-    core = _load(os.fspath(path))
+    core = _load(os.fspath(path), weights=os.fspath(weights), entry=entry)
     return Stage(core) if getattr(core, "stage", -1) >= 0 else Graph(core)
 
 

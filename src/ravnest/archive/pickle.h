@@ -1,6 +1,6 @@
 // Writes what `torch.load(..., weights_only=True)` reads: a protocol-2 pickle in a zip, tensors as persistent ids.
 //
-// Only writing: nothing here, or anywhere in ravnest, ever runs a pickle.
+// Only writing; pickle_read.h reads. Nothing here, or anywhere in ravnest, ever runs a pickle.
 #pragma once
 
 #include <cstdint>

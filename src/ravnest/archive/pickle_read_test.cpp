@@ -126,7 +126,7 @@ TEST(PickleRead, OtherNamesAreRefusedByName) {
       "\x80\2"
       "ctorch\n\x1b[31m\n."s,
       Code::kUnsupported, "names torch.?[31m");
-  expect_refusal("\x80\2(ios\nsystem\n."s, Code::kUnsupported, "the instruction 'i'");
+  expect_refusal("\x80\2(ios\nsystem\n."s, Code::kUnsupported, "the instruction 105");
   expect_refusal("\x80\2)\x81."s, Code::kUnsupported, "the instruction 129");
   expect_refusal("\x80\2\x82\1."s, Code::kUnsupported, "the instruction 130");
 }

@@ -31,9 +31,6 @@ Result<std::string> folder_in(const ZipReader& zip) {
   }
   if (folders.size() != 1)
     return invalid("is a zip archive, but not one of torch.save: it has no record of its tensors");
-  if (zip.contains(folders[0] + "constants.pkl"))
-    return invalid(
-        "is a TorchScript model, not weights; save them with torch.save(torch.jit.load(PATH).state_dict(), ...)");
   return folders[0];
 }
 
@@ -116,6 +113,9 @@ Result<NamedPayloads> read_torch_file(ByteSpan bytes, std::shared_ptr<const void
         "is a pickle as torch before 1.6 wrote it, or one of something else, and not the zip archive that torch.save "
         "writes; a newer torch converts it: torch.save(torch.load(PATH, weights_only=True), PATH)");
   const Result<ZipReader> zip = ZipReader::open(bytes);
+  if (zip.status().code() == Code::kUnsupported)
+    return unsupported(zip.status().message(), "; torch.save compresses nothing, but TorchScript models are: ",
+                       "of such a one, save the weights, torch.save(torch.jit.load(PATH).state_dict(), ...)");
   if (!zip.ok()) return zip.status();
   const Result<std::string> folder = folder_in(*zip);
   if (!folder.ok()) return folder.status();

@@ -171,7 +171,12 @@ TEST(StateDictRead, FilesOfSomethingElseAreRefusedByWhatTheyAre) {
                       "F\xf9 j\xa8P\x19.\x80\2M\xe9\3."s),
                  Code::kUnsupported, "torch before 1.6");
   expect_failure(read(zip_of({{"models/model.json", "{}"}})), Code::kInvalid, "is a captured model");
-  expect_failure(read(zip_of({{"data.pkl", "x"}, {"constants.pkl", "x"}})), Code::kInvalid, "is a TorchScript model");
+  std::string compressed = zip_of({{"code/net.py", "x"}});
+  for (const auto& [signature, offset] : {std::pair{"PK\3\4", 8}, {"PK\1\2", 10}})
+    compressed[compressed.find(signature) + static_cast<std::size_t>(offset)] = 8;  // the method
+  expect_failure(read(compressed), Code::kUnsupported,
+                 "w.pt: record m/code/net.py is compressed (method 8); only stored records are read; torch.save "
+                 "compresses nothing, but TorchScript models are");
   expect_failure(read(zip_of({{"x", "x"}})), Code::kInvalid, "a zip archive, but not one of torch.save");
   expect_failure(read(zip_of({{"data.pkl", pickle_of("}")}, {"byteorder", "big"}})), Code::kUnsupported,
                  "byte order \"big\"");

@@ -267,9 +267,18 @@ def test_eval_gives_the_accuracy_of_the_run(folder, processes):
     ravnest.capture(model, (torch.randn(20, 12),), path=folder / "model.pt2")
     run = by_command(folder, processes)
     assert command.run("fuse", "--safetensors", cwd=folder).returncode == 0
-    weights = "trained/trained_state_dict.safetensors"
+    weights = "trained/trained_state_dict.pt"
     result = command.run("eval", "model.pt2", "--weights", weights, cwd=folder)
     assert result.returncode == 0, result.stderr
+    safetensors = "trained/trained_state_dict.safetensors"
+    assert command.run("eval", "model.pt2", "--weights", safetensors, cwd=folder).stdout == result.stdout
+    torch.save({"epoch": 3, "ema": model.state_dict(), "model": run.fused()}, folder / "checkpoint.pt")
+    chosen = ["--weights", "checkpoint.pt", "--weights-entry", "model"]
+    assert command.run("eval", "model.pt2", *chosen, cwd=folder).stdout == result.stdout
+    unclear = command.run("eval", "model.pt2", *chosen[:2], cwd=folder)
+    assert unclear.returncode == 1 and 'has the state dicts "ema", "model"' in unclear.stderr
+    alone = command.run("eval", "model.pt2", *chosen[2:], cwd=folder)
+    assert alone.returncode == 1 and "give that file as --weights" in alone.stderr
     assert result.stdout.startswith(f"accuracy {run.accuracies()[-1]:.2f} %, loss ")
     model.load_state_dict(run.fused())
     model.eval()
@@ -288,4 +297,5 @@ def test_eval_refuses_weights_of_another_model(folder):
     header = b'{"body.0.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
     stage.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
     result = command.run("eval", "model.pt2", "--weights", stage, cwd=folder)
-    assert result.returncode == 1 and "do not belong together" in result.stderr
+    assert result.returncode == 1 and "other.safetensors is not of this model; it lacks: " in result.stderr
+    assert "body.0.weight (float32 [1] in place of float32 [32, 12])" in result.stderr

@@ -8,6 +8,7 @@
 
 #include "ravnest/archive/array.h"
 #include "ravnest/archive/elements.h"
+#include "ravnest/archive/weights.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/base/words/few.h"
 
@@ -168,6 +169,11 @@ Status replace_weights(Model& model, const archive::NamedPayloads& values, std::
   Status status = agreement(differences, given, wanted, what);
   if (status.ok()) model.weights = std::move(replaced);
   return status;
+}
+
+Status load_weights(Model& model, const std::filesystem::path& file, std::string_view entry) {
+  const auto weights = archive::read_weights(file, entry);
+  return weights.ok() ? replace_weights(model, *weights, file.string()) : weights.status();
 }
 
 }  // namespace ravnest::ir

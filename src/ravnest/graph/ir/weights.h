@@ -1,6 +1,7 @@
 // Other values for the weights of a model.
 #pragma once
 
+#include <filesystem>
 #include <string_view>
 
 #include "ravnest/archive/payload.h"
@@ -17,5 +18,8 @@ namespace ravnest::ir {
 // enough, and kInvalid says where there are several with other values. Names that are one tensor in the file, or share
 // its memory, and are not one in the model, come apart.
 Status replace_weights(Model& model, const archive::NamedPayloads& values, std::string_view what);
+
+// The same from a file: safetensors or of torch.save, and where it has several state dicts, the one under `entry`.
+Status load_weights(Model& model, const std::filesystem::path& file, std::string_view entry = "");
 
 }  // namespace ravnest::ir
