@@ -43,8 +43,8 @@ TEST(ReplaceWeights, TheModelKeepsItsOrderAndWhatIsTrained) {
 }
 
 TEST(ReplaceWeights, AllThatDoesNotFitIsNamed) {
-  expect_refusal({{"a", kTwo}, {"b", kTwo}, {"c", float_payload({3}, {1, 2, 3})}}, {{"c", kTwo}, {"d\n", kTwo}},
-                 "w.pt is not of this model; it lacks: a; the model does not know: d?; "
+  expect_refusal({{"a", kTwo}, {"b", kOtherTwo}, {"c", float_payload({3}, {1, 2, 3})}}, {{"c", kTwo}, {"d\n", kTwo}},
+                 "w.pt is not of this model; it lacks: a, b; the model does not know: d?; "
                  "of other types or sizes: c (float32 [2] in place of float32 [3])");
   Payload integers = kTwo;
   integers.dtype = DType::kInt32;
