@@ -74,7 +74,7 @@ void check_metadata(const PickleValue& value) {
 }  // namespace
 
 const PickleGlobals& torch_globals() {
-  static const PickleGlobals kGlobals = [] {
+  static const PickleGlobals globals = [] {
     PickleGlobals names;
     for (const std::string_view name : {kTensor, kTypedTensor, kParameter, kParameterWithState, kSize})
       names.emplace(name);
@@ -86,7 +86,7 @@ const PickleGlobals& torch_globals() {
     }
     return names;
   }();
-  return kGlobals;
+  return globals;
 }
 
 bool is_tensor(const PickleValue& value) { return value.kind == PickleKind::kCall && !calls(value, kSize); }
