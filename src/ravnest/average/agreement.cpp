@@ -6,6 +6,14 @@
 #include "ravnest/base/check.h"
 
 namespace ravnest::average {
+namespace {
+
+// No run gets as far, so what comes after these numbers never wraps.
+constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
+
+bool sane(const auto& message) { return message.round <= kMost && message.attempt <= kMost; }
+
+}  // namespace
 
 Agreement::Agreement(int self, int clusters)
     : self_(self), clusters_(clusters), joining_(self), peers_(static_cast<std::size_t>(clusters)) {
@@ -89,7 +97,7 @@ Agreement::Actions Agreement::on_message(int from, const wire::Averaging& messag
 
 bool Agreement::hear(int from, const ClusterState& state) {
   const auto is_cluster = [&](std::uint32_t cluster) { return std::cmp_less(cluster, clusters_); };
-  if (!is_cluster(state.leader) || !std::ranges::all_of(state.companions, is_cluster)) return false;
+  if (!sane(state) || !is_cluster(state.leader) || !std::ranges::all_of(state.companions, is_cluster)) return false;
   // Also of attempts without this cluster: should it lead, its own numbers have to be above all of them.
   greatest_ = std::max(greatest_, state.attempt);
   peer(from).sent_out = false;
@@ -108,7 +116,7 @@ bool Agreement::hear(int from, const Attempt& attempt) {
   const bool fits = std::ranges::all_of(attempt.participants, [&](const wire::Participant& participant) {
     return std::cmp_less(participant.cluster, clusters_);
   });
-  if (!fits || from != leader()) return false;
+  if (!sane(attempt) || !fits || from != leader()) return false;
   // A newcomer's number of the round may be from before the others went on; that of its group counts.
   const bool adopts = newcomer_ && companions_.empty();
   if ((attempt.round != round_ && !adopts) || attempt.attempt <= attempt_ || !has_participant(attempt, self_))

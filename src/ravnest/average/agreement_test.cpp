@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+
 #include "ravnest/average/testing/agreement.h"
 
 namespace ravnest::average {
@@ -112,6 +115,23 @@ TEST(Agreement, WhatNamesClustersThatDoNotExistIsIgnored) {
   EXPECT_THAT(clusters[0].on_message(-1, {}), IsEmpty());
   EXPECT_THAT(clusters[0].on_message(0, {}), IsEmpty());
   EXPECT_EQ(clusters[0].ignored(), 4U);
+}
+
+// What counts on from them would begin again at 0, and the next attempt would not be above the last.
+TEST(Agreement, NumbersThatNoRunReachesAreIgnored) {
+  constexpr std::uint64_t kGreatest = std::numeric_limits<std::uint64_t>::max();
+  Clusters clusters(2);
+  for (const std::uint64_t beyond : {kGreatest, kGreatest - 1, (std::uint64_t{1} << 62) + 1}) {
+    EXPECT_THAT(clusters[0].on_message(1, ClusterState{.round = 1, .attempt = beyond}), IsEmpty());
+    EXPECT_THAT(clusters[0].on_message(1, ClusterState{.round = beyond}), IsEmpty());
+    EXPECT_THAT(clusters[1].on_message(0, Attempt{.round = 1, .attempt = beyond, .participants = {{1, 1.0}}}),
+                IsEmpty());
+  }
+  EXPECT_EQ(clusters[0].ignored(), 6U);
+  EXPECT_EQ(clusters[1].ignored(), 3U);
+  clusters.hold_round();
+  EXPECT_THAT(clusters.held[0], ElementsAre(1));
+  EXPECT_LT(clusters.begun[0].attempt, 10U) << "an attempt counts on from those that fit";
 }
 
 TEST(Agreement, WhoComesLaterIsANewcomerWithoutWeight) {

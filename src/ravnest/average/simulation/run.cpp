@@ -139,14 +139,16 @@ void Run::happens(const Event& event) {
   }
 }
 
-// A commit that comes too early, or from someone who is not the leader, and an attempt that is over.
+// A commit that comes too early, or from someone who is not the leader, an attempt that is over, and numbers that no
+// run reaches.
 void Run::inject_misfit(int index, int from) {
   Cluster& hearing = cluster(index);
   wire::Averaging misfit;
   const std::uint64_t round = hearing.agreement->round();
   const bool complete = hearing.attempt != 0 && checker_.ring(hearing.attempt).parts[index].complete;
   const bool from_leader = from == hearing.agreement->leader();
-  switch (chance_.pick_int(0, 2)) {
+  const auto beyond = [&] { return ~chance_.pick(0, 1000); };
+  switch (chance_.pick_int(0, 4)) {
     case 0:
       if (hearing.attempt == 0 || (complete && from_leader)) return;
       misfit = wire::CommitAttempt{.round = round, .attempt = hearing.attempt};
@@ -154,6 +156,13 @@ void Run::inject_misfit(int index, int from) {
     case 1:
       misfit = Attempt{
           .round = round, .attempt = hearing.attempt, .participants = {{static_cast<std::uint32_t>(index), 1.0}}};
+      break;
+    case 2:
+      misfit = Attempt{.round = round, .attempt = beyond(), .participants = {{static_cast<std::uint32_t>(index), 1.0}}};
+      break;
+    case 3:
+      misfit = chance_.percent(50) ? ClusterState{.round = round, .attempt = beyond()}
+                                   : ClusterState{.round = beyond(), .attempt = hearing.attempt};
       break;
     default:
       if (from_leader) return;
