@@ -118,13 +118,12 @@ void validate(PyNode& own, const py::list& inputs, std::uint64_t digest, bool va
 // The outputs, flat.
 py::list predict(PyNode& own, const py::list& inputs) {
   std::vector<at::Tensor> tensors = model_inputs_of(inputs);
-  {
+  const std::vector<wire::Tensor> outputs = [&] {
     const py::gil_scoped_release release;
-    unwrap(feeder_of(own).predict(std::move(tensors)));
-  }
-  const auto passes = own.node->record().take_outputs();
+    return unwrap(feeder_of(own).predict(std::move(tensors)));
+  }();
   py::list flat;
-  for (const wire::Tensor& output : passes.at(0)) flat.append(unwrap(worker::from_wire(output, c10::kCPU)).clone());
+  for (const wire::Tensor& output : outputs) flat.append(unwrap(worker::from_wire(output, c10::kCPU)).clone());
   return flat;
 }
 

@@ -30,10 +30,14 @@ Status Feeder::validate(SourceBatch batch, Sweep purpose) {
   return {};
 }
 
-Status Feeder::predict(std::vector<at::Tensor> inputs) {
+Result<std::vector<wire::Tensor>> Feeder::predict(std::vector<at::Tensor> inputs) {
   if (Status ended = end_sweep(); !ended.ok()) return ended;
   if (Status fed = feed({.kind = wire::PassKind::kPredict, .inputs = std::move(inputs)}); !fed.ok()) return fed;
-  return drain();
+  if (Status drained = drain(); !drained.ok()) return drained;
+  // All passes are reported, in their order: the last prediction is this one.
+  auto passes = sink_->record().take_outputs();
+  if (passes.empty()) return internal("the leaf has sent no outputs of a prediction");
+  return std::move(passes.back());
 }
 
 Status Feeder::end_sweep() {

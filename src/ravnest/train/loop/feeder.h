@@ -30,8 +30,8 @@ class Feeder {
 
   Status train(SourceBatch batch);
   Status validate(SourceBatch batch, Sweep purpose);
-  // Returns when the outputs are in the sink's record.
-  Status predict(std::vector<at::Tensor> inputs);
+  // The model's outputs, flat. Those of an earlier prediction that nobody waited for to the end are dropped.
+  Result<std::vector<wire::Tensor>> predict(std::vector<at::Tensor> inputs);
 
   // The next batch to validate with is the first of another sweep.
   Status end_sweep();

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ravnest::train {
@@ -13,18 +15,31 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Writes down what a loop does with it: t EPOCH.INDEX, v SWEEP.INDEX, and its other calls by name.
+// Writes down what a loop does with it: t EPOCH.INDEX, v SWEEP.INDEX, and its other calls by name. The n-th prediction
+// has n outputs, which are reported when it is drained.
 class Witness final : public BatchSink {
  public:
   explicit Witness(bool rounds = false) : rounds_(rounds) {}
 
   Status feed(const Batch& batch, const Poll&) override {
+    if (batch.kind == wire::PassKind::kPredict) {
+      record_.expect({.kind = batch.kind}, 0);
+      ++under_way_;
+    }
     const char* kind = batch.kind == wire::PassKind::kTrain ? "t" : batch.kind == wire::PassKind::kPredict ? "p" : "v";
     seen.push_back(text(kind, batch.epoch, ".", batch.index));
+    if (on_feed) on_feed();
     return {};
   }
   Status end_sweep(Sweep sweep) override { return note(sweep == Sweep::kValidation ? "validated" : "evaluated"); }
-  Status drain(const Poll&) override { return note("drained"); }
+  Status drain(const Poll& poll) override {
+    if (Status polled = poll ? poll() : Status(); !polled.ok()) return polled;
+    for (; under_way_ > 0; --under_way_) {
+      if (Status taken = record_.on_report({.outputs = std::vector<wire::Tensor>(++predicted_)}); !taken.ok())
+        return taken;
+    }
+    return note("drained");
+  }
   bool has_rounds() const override { return rounds_; }
   Status finish_rounds(const Poll&) override { return note("rounds"); }
   Result<wire::Closed> finish(wire::Task, bool, const Poll&) override { return wire::Closed(); }
@@ -32,6 +47,7 @@ class Witness final : public BatchSink {
   void warn(const std::string& line) const override { warnings.push_back(line); }
 
   std::vector<std::string> seen;
+  std::function<void()> on_feed;
   mutable std::vector<std::string> warnings;
 
  private:
@@ -42,6 +58,8 @@ class Witness final : public BatchSink {
 
   bool rounds_;
   RunRecord record_{{}};
+  int under_way_ = 0;  // predictions
+  std::size_t predicted_ = 0;
 };
 
 // So many batches the first time, the second, and so on; the last number goes on.
@@ -171,6 +189,19 @@ TEST(Feeder, ASweepEndsWhenSomethingElseIsDone) {
   ASSERT_TRUE(feeder.validate({}, Sweep::kValidation).ok());
   ASSERT_TRUE(feeder.predict({}).ok());
   EXPECT_THAT(witness.seen, ElementsAre("v0.0", "evaluated", "t0.0", "v1.0", "validated", "p0.0", "drained"));
+}
+
+TEST(Feeder, APredictionAfterOneThatWasInterruptedHasItsOwnOutputs) {
+  Witness witness;
+  Position position;
+  bool interrupts = false;
+  Feeder feeder(witness, position, [&] { return std::exchange(interrupts, false) ? cancelled("Ctrl-C") : Status(); });
+  EXPECT_EQ(feeder.predict({})->size(), 1U);
+  witness.on_feed = [&] { interrupts = true; };
+  EXPECT_EQ(feeder.predict({}).status().code(), Code::kCancelled);
+  witness.on_feed = {};
+  EXPECT_EQ(feeder.predict({})->size(), 3U) << "of the third, not of the second";
+  EXPECT_TRUE(witness.record().take_outputs().empty());
 }
 
 }  // namespace

@@ -39,6 +39,22 @@ std::filesystem::path of_cluster(const std::filesystem::path& file, int cluster)
   return file.parent_path() / text(file.stem().string(), "_cluster_", cluster, file.extension().string());
 }
 
+// A pass is expected before it is offered, since its report may come at once. Where it can't be offered, or `poll`
+// throws, it no longer is.
+class Expectation {
+ public:
+  Expectation(RunRecord& record, const stage::Offer& offer) : record_(&record) { record.expect(offer, offer.samples); }
+  Expectation(const Expectation&) = delete;
+  Expectation& operator=(const Expectation&) = delete;
+  ~Expectation() {
+    if (record_ != nullptr) record_->retract();
+  }
+  void keep() { record_ = nullptr; }
+
+ private:
+  RunRecord* record_;
+};
+
 }  // namespace
 
 // How the compute thread's call ended, if it has.
@@ -294,9 +310,10 @@ Status Node::feed(const Batch& batch, const Poll& poll) {
                            .digest = batch.digest};
   for (const cluster::Microbatch& each : cluster::cut_batch(whole, batch.inputs, training_options_.microbatches)) {
     const std::vector<wire::EdgeTensor> edges = worker::model_inputs(each.inputs, /*host=*/true);
-    record_->expect(each.offer, each.offer.samples);
+    Expectation expectation(*record_, each.offer);
     Status offered = until([&](TimePoint deadline) { return driver_->offer(each.offer, edges, deadline); }, poll);
     if (!offered.ok()) return offered;
+    expectation.keep();
   }
   ++batches_;
   if (trains) ++trained_;

@@ -47,6 +47,11 @@ void RunRecord::expect(const stage::Offer& offer, std::uint64_t samples) {
   expected_.emplace_back(Expected{offer, samples});
 }
 
+void RunRecord::retract() {
+  const MutexLock lock(mutex_);
+  if (!expected_.empty()) expected_.pop_back();
+}
+
 Status RunRecord::expect_end(Sweep sweep) {
   const MutexLock lock(mutex_);
   expected_.emplace_back(sweep);

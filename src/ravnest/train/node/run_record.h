@@ -48,6 +48,8 @@ class RunRecord {
   void end_training();
   // `samples` of the pass, for those who want to know how fast it goes.
   void expect(const stage::Offer& offer, std::uint64_t samples);
+  // The pass that was expected last was not offered: there will be no report on it.
+  void retract();
   // All passes of a sweep are expected. Fails as on_report, where all of them are reported already.
   Status expect_end(Sweep sweep);
   // From now on a loss that is not finite is a failure of on_report.

@@ -95,6 +95,15 @@ TEST_F(Record, OutputsAreKeptUntilTheyAreTaken) {
   EXPECT_TRUE(record_.take_outputs().empty());
 }
 
+TEST_F(Record, AReportIsNotTakenForThatOfAPassThatWasRetracted) {
+  record_.expect({.kind = PassKind::kTrain}, 4);
+  record_.retract();
+  record_.expect({.kind = PassKind::kPredict}, 4);
+  ASSERT_TRUE(record_.on_report({.outputs = {wire::Tensor{}}}).ok());
+  EXPECT_EQ(record_.take_outputs().size(), 1U);
+  EXPECT_EQ(record_.samples_trained(), 0U);
+}
+
 TEST_F(Record, ALossThatIsNotFiniteIsToldWhenItBeginsAndCounted) {
   record_.begin_training(0, 2, 4);
   // Two batches to a step; the last epoch is bad from its second batch on, and once more after a good one.
