@@ -32,15 +32,15 @@ Driver::Driver(DriverOptions options, transport::Endpoint& endpoint, worker::Wor
 
 Result<wire::Closed> Driver::run(wire::Ready ready, bool trains) {
   auto closed = run_call(std::move(ready), trains);
+  // Others did not hear that this stage could not be saved, or not in time: its own user has to.
+  if (const wire::Account* own = call_.account(); !closed.ok() && own != nullptr && own->unsaved)
+    closed = Status(closed.status().code(), text(closed.status().message(), "; and ", *own->unsaved));
   {
     const MutexLock lock(mutex_);
     if (!closed.ok()) failure_ = closed.status();
     last_round_ = LastRound::kNotAsked;
   }
   publish();
-  // Others did not hear that this stage could not be saved, or not in time: its own user has to.
-  if (const wire::Account* own = call_.account(); !closed.ok() && own != nullptr && own->unsaved)
-    return Status(closed.status().code(), text(closed.status().message(), "; and ", *own->unsaved));
   return closed;
 }
 

@@ -69,15 +69,27 @@ TEST(Driver, AFailureInAnyStageEndsAllWithItsSentence) {
 TEST(Driver, WhenAllPassesAreDoneEveryStageDoesTheRestWhateverBecomesOfTheOthers) {
   for (int broken = 0; broken < 3; ++broken) {
     std::array<std::atomic<int>, 3> done = {};
-    StubCluster cluster(3, {.on_over = [&](int stage) -> Status {
+    StubCluster cluster(3, {.on_over = [&](int stage) -> Result<wire::Account> {
                           ++done[static_cast<std::size_t>(stage)];
-                          return stage == broken ? unavailable("the disk is full") : Status();
+                          if (stage == broken) return unavailable("the disk is full");
+                          return wire::Account();
                         }});
     for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(cluster.offer({.batch = i}).ok());
     const std::string expected = text("node_", broken, " (stage ", broken, ") failed: the disk is full");
     for (const Status& ended : cluster.finish()) EXPECT_EQ(ended.message(), expected);
     for (const auto& each : done) EXPECT_EQ(each, 1);
   }
+}
+
+TEST(Driver, WhoOffersAfterAFailureHearsAsWellThatTheStageCouldNotBeSaved) {
+  StubCluster cluster(2, {.on_over = [](int stage) -> Result<wire::Account> {
+                        if (stage == 1) return unavailable("the disk is full");
+                        return wire::Account{.unsaved = "node_0 could not be saved"};
+                      }});
+  const std::string expected = "node_1 (stage 1) failed: the disk is full; and node_0 could not be saved";
+  EXPECT_EQ(cluster.finish()[0].message(), expected);
+  EXPECT_EQ(cluster.offer({}).message(), expected);
+  EXPECT_EQ(cluster.drain().message(), expected);
 }
 
 TEST(Driver, AnExceptionIsAFailureToo) {
