@@ -18,7 +18,7 @@ class NamedTensors:
         Args:
             recurse: Has no effect; it is there because torch has it.
         """
-        return (tensor for _, tensor in self.named_parameters())
+        return (tensor for _, tensor in self.named_parameters(recurse=recurse))
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -30,6 +30,7 @@ class NamedTensors:
             recurse: Has no effect; it is there because torch has it.
             remove_duplicate: Whether a tied weight comes once, under its first name, or under each of its names.
         """
+        check_recurse(recurse)
         return named(self._tensors()[0], prefix, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[torch.Tensor]:
@@ -38,7 +39,7 @@ class NamedTensors:
         Args:
             recurse: Has no effect; it is there because torch has it.
         """
-        return (tensor for _, tensor in self.named_buffers())
+        return (tensor for _, tensor in self.named_buffers(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -50,12 +51,19 @@ class NamedTensors:
             recurse: Has no effect; it is there because torch has it.
             remove_duplicate: Whether a buffer with several names comes once or under each of them.
         """
+        check_recurse(recurse)
         return named(self._tensors()[1], prefix, remove_duplicate)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers by name, detached, in the memory of the tensors themselves."""
         parameters, buffers = self._tensors()
         return {name: tensor.detach() for name, tensor in (*parameters.items(), *buffers.items())}
+
+
+def check_recurse(recurse: bool, instead: str = "") -> None:
+    """TypeError for what was meant for something else, such as a stage's number; `instead` says how that is written."""
+    if not isinstance(recurse, bool):
+        raise TypeError(f"recurse must be True or False, not {recurse!r}{instead}")
 
 
 def named(

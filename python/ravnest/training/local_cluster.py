@@ -8,7 +8,7 @@ import torch
 
 from .. import _core
 from ..engine.graph import Graph, Stage
-from ..engine.named_tensors import NamedTensors, named
+from ..engine.named_tensors import NamedTensors, check_recurse, named
 from ..seed import current_seed
 from .criterion import correct_of
 from .labels import split
@@ -128,7 +128,7 @@ class LocalCluster(NamedTensors):
             recurse: Has no effect; it is there because torch has it.
             stage: The number of a stage, for its own alone.
         """
-        return (tensor for _, tensor in self.named_parameters(stage=stage))
+        return (tensor for _, tensor in self.named_parameters(recurse=recurse, stage=stage))
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True, *, stage: int | None = None
@@ -141,6 +141,7 @@ class LocalCluster(NamedTensors):
             remove_duplicate: Whether a tied weight comes once, under its first name, or under each of its names.
             stage: The number of a stage, for its own alone.
         """
+        check_recurse(recurse, "; stage= has the parameters of one stage")
         tensors = self._tensors()[0] if stage is None else self._core.parameters(stage)
         return named(tensors, prefix, remove_duplicate)
 

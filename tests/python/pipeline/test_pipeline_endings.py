@@ -164,3 +164,13 @@ def test_a_stage_that_does_not_exist_is_an_index_error(archive):
         for call in (lambda stage: cluster.parameters(stage=stage), cluster.stop):
             with pytest.raises(IndexError, match="there is no stage 3"):
                 call(3)
+
+
+def test_the_number_of_a_stage_is_not_taken_for_recurse(archive):
+    with open_cluster(archive(DIGITS.case), DIGITS, CUTS) as cluster:
+        with pytest.raises(TypeError, match="recurse must be True or False, not 2; stage= has the parameters of one"):
+            cluster.parameters(2)
+        assert len(list(cluster.parameters(False, stage=2))) > 0
+        for call in (cluster.buffers, lambda number: cluster.named_buffers("", number)):
+            with pytest.raises(TypeError, match=r"recurse must be True or False, not 2$"):
+                call(2)
