@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import traceback
 from collections.abc import Mapping
 
@@ -56,7 +57,11 @@ def _whole_item(error: Exception, item) -> str:
     """What a criterion may not expect that took its targets for a tensor, as torch's own losses do."""
     if not isinstance(error, TypeError | AttributeError) or not isinstance(item, tuple | list | Mapping):
         return ""
-    what = f"a {type(item).__name__} of {len(item)}"
+    kind = type(item).__name__
+    # As Python and torch name what is no tensor; anything else that is wrong has nothing to do with the item.
+    if not re.search(rf"'{kind}'|\bnot {kind}\b|\b{kind} indices|got \([^)]*\b{kind}\b", str(error)):
+        return ""
+    what = f"a {kind} of {len(item)}"
     return f"; it is given the whole item of `labels` as its targets, here {what}: take the labels out of it"
 
 

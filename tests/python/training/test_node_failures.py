@@ -39,6 +39,24 @@ def test_a_loss_of_torch_itself_as_criterion_is_told_what_its_targets_are(cluste
     assert reason.endswith("the whole item of `labels` as its targets, here a list of 2: take the labels out of it")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda outputs, targets: outputs - targets, True),
+        (lambda outputs, targets: targets.long(), True),
+        (lambda outputs, targets: targets["labels"], True),
+        (lambda outputs, targets: nn.functional.ctc_loss(outputs, targets, [1], [1]), True),
+        (lambda outputs, targets: outputs.sun(), False),
+        (lambda outputs, targets: torch.mean(outputs, dims=(1,)), False),
+    ],
+)
+def test_only_who_took_the_targets_for_a_tensor_is_told_to_take_the_labels_out(alone, wrong, told):
+    _, errors = alone.run_to_the_end(play_with(criterion=wrong))
+    (error,) = errors.values()
+    assert "the criterion raised" in str(error)
+    assert ("take the labels out of it" in str(error)) == told, error
+
+
 def test_the_criterions_exception_is_one_line_on_every_node(cluster):
     def broken(outputs, targets):
         raise ValueError("no such class")
