@@ -68,6 +68,24 @@ def test_the_machine_and_its_link_are_measured_and_written_as_an_entry(server, t
     assert json.loads(shown) == pool["0"]
 
 
+def test_a_named_pool_file_is_begun_and_a_bandwidth_that_is_known_is_not_measured(tmp_path):
+    result = benchmark("--bandwidth", "200", "--write", "pool.json", "--ip", IP, folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert 'added entry "0" in pool.json' in result.stdout
+    entry = json.loads((tmp_path / "pool.json").read_text())["0"]
+    assert entry["IP"] == IP
+    assert entry["benchmarks"]["bandwidth"] == 200 and "latency" not in entry["benchmarks"]
+
+
+def test_a_broken_pool_file_is_refused_and_left_as_it_is(tmp_path):
+    (tmp_path / "pool.json").write_text('{"1": {}}')
+    result = benchmark("--bandwidth", "100", "--write", "pool.json", "--ip", IP, folder=tmp_path)
+    assert result.returncode == 1
+    assert 'pool.json: no key "0"; the 1 node must have the key "0"' in result.stderr
+    assert (tmp_path / "pool.json").read_text() == '{"1": {}}'
+    assert os.listdir(tmp_path) == ["pool.json"]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
