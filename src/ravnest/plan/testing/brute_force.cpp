@@ -16,24 +16,24 @@ BruteForce::BruteForce(const ModelCosts& costs, std::vector<Machine> machines, B
       training_(options.training),
       smallest_(options.min_cluster_size),
       may_spare_(balance == Balance::kTime && !options.use_all),
-      batch_(static_cast<double>(costs.batch)) {}
+      batch_(costs.batch) {}
 
-double BruteForce::best() {
+PlanSpeed BruteForce::best() {
   clusters_.clear();
-  best_ = 0;
+  best_ = {};
   by_mask_.assign(std::size_t{1} << machines_.size(), nullptr);
   partition(0);
   return best_;
 }
 
 // The periods of a set of nodes in its best order, per number of clusters; empty where it cannot hold the model.
-const std::vector<double>& BruteForce::periods(unsigned mask) {
+const std::vector<BruteForce::Periods>& BruteForce::periods(unsigned mask) {
   if (by_mask_[mask] == nullptr) by_mask_[mask] = &periods_of(mask);
   return *by_mask_[mask];
 }
 
 // Equal machines are not told apart.
-const std::vector<double>& BruteForce::periods_of(unsigned mask) {
+const std::vector<BruteForce::Periods>& BruteForce::periods_of(unsigned mask) {
   std::vector<int> order;
   for (int i = 0; i < static_cast<int>(machines_.size()); ++i) {
     if ((mask >> i & 1) != 0)
@@ -44,7 +44,7 @@ const std::vector<double>& BruteForce::periods_of(unsigned mask) {
   const auto known = known_.find(order);
   if (known != known_.end()) return known->second;
   const std::vector<int> key = order;
-  std::vector<double> best;
+  std::vector<Periods> best;
   consider(order, best);
   if (balance_ == Balance::kTime || best.empty()) {
     std::sort(order.begin(), order.end());
@@ -55,7 +55,7 @@ const std::vector<double>& BruteForce::periods_of(unsigned mask) {
   return known_[key] = best;
 }
 
-void BruteForce::consider(const std::vector<int>& order, std::vector<double>& best) const {
+void BruteForce::consider(const std::vector<int>& order, std::vector<Periods>& best) const {
   std::vector<Machine> machines;
   for (const int node : order) machines.push_back(machines_[node]);
   const std::size_t others = (machines_.size() - order.size()) / static_cast<std::size_t>(smallest_);
@@ -66,8 +66,13 @@ void BruteForce::consider(const std::vector<int>& order, std::vector<double>& be
     for (const Balance balance : {balance_, Balance::kTime}) {
       const std::optional<Cutting> cutting = cut(segments_, machines, balance, training);
       if (!cutting || !cutting->fits()) continue;
-      if (best.empty()) best.assign(machines_.size() + 1, std::numeric_limits<double>::infinity());
-      best[k] = std::min(best[k], period_s(cutting->loads, machines, training));
+      constexpr double kNever = std::numeric_limits<double>::infinity();
+      if (best.empty()) best.assign(machines_.size() + 1, {kNever, kNever});
+      const double searched_s = period_s(cutting->loads, machines, training);
+      if (searched_s < best[k].searched_s) {
+        const int window = window_for(cutting->loads, machines, training);
+        best[k] = {searched_s, predict_cluster(cutting->loads, machines, batch_, training, window).period_s};
+      }
       break;
     }
   }
@@ -77,9 +82,15 @@ void BruteForce::partition(unsigned placed) {
   const unsigned everyone = (1U << machines_.size()) - 1;
   if (placed == everyone) {
     if (clusters_.empty()) return;
-    double slowest = 0;
-    for (const unsigned mask : clusters_) slowest = std::max(slowest, periods(mask)[clusters_.size()]);
-    best_ = std::max(best_, batch_ * static_cast<double>(clusters_.size()) / slowest);
+    Periods slowest;
+    for (const unsigned mask : clusters_) {
+      const Periods& own = periods(mask)[clusters_.size()];
+      slowest.searched_s = std::max(slowest.searched_s, own.searched_s);
+      slowest.promised_s = std::max(slowest.promised_s, own.promised_s);
+    }
+    const double samples = static_cast<double>(batch_) * static_cast<double>(clusters_.size());
+    if (samples / slowest.searched_s > best_.searched)
+      best_ = {samples / slowest.searched_s, samples / slowest.promised_s};
     return;
   }
   unsigned first = 1;

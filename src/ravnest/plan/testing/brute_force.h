@@ -1,6 +1,7 @@
 // The best plan there is, by looking at all of them: what the planner is held against.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <vector>
 
@@ -10,19 +11,31 @@
 
 namespace ravnest::plan {
 
+// Of a plan, in samples per second; 0: there is none.
+struct PlanSpeed {
+  double searched = 0;  // with as many passes in flight as stages, which is what a search compares
+  double promised = 0;  // with the window that each cluster gets in the end
+};
+
 // Looks at all partitions of a pool's nodes, by time of all sets of nodes unless all are to be used, at all orders
 // within clusters and all cuts. By RAM alone the order of the pool is kept, unless only another one fits.
 class BruteForce {
  public:
   BruteForce(const ModelCosts& costs, std::vector<Machine> machines, Balance balance, const FormOptions& options);
 
-  // Samples per second with as many passes in flight as stages, or 0 where nothing fits.
-  double best();
+  // Of the plan that is the best with as many passes in flight as stages.
+  PlanSpeed best();
 
  private:
-  const std::vector<double>& periods(unsigned mask);
-  const std::vector<double>& periods_of(unsigned mask);
-  void consider(const std::vector<int>& order, std::vector<double>& best) const;
+  // Between two batches of a cluster, and with its window.
+  struct Periods {
+    double searched_s = 0;
+    double promised_s = 0;
+  };
+
+  const std::vector<Periods>& periods(unsigned mask);
+  const std::vector<Periods>& periods_of(unsigned mask);
+  void consider(const std::vector<int>& order, std::vector<Periods>& best) const;
   void partition(unsigned placed);
 
   Segments segments_;
@@ -31,11 +44,11 @@ class BruteForce {
   TrainingOptions training_;
   int smallest_;
   bool may_spare_;
-  double batch_;
-  std::map<std::vector<int>, std::vector<double>> known_;
-  std::vector<const std::vector<double>*> by_mask_;
+  std::int64_t batch_;
+  std::map<std::vector<int>, std::vector<Periods>> known_;
+  std::vector<const std::vector<Periods>*> by_mask_;
   std::vector<unsigned> clusters_;
-  double best_ = 0;
+  PlanSpeed best_;
 };
 
 }  // namespace ravnest::plan

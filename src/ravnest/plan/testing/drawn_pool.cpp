@@ -7,7 +7,6 @@
 
 #include "ravnest/base/text.h"
 #include "ravnest/plan/predict/predict.h"
-#include "ravnest/plan/testing/brute_force.h"
 #include "ravnest/plan/testing/sample_costs.h"
 
 namespace ravnest::plan {
@@ -126,19 +125,20 @@ std::string unsound(const DrawnPool& drawn, const Formation& formed) {
   return "";
 }
 
-double samples_per_s(const DrawnPool& drawn, const Formation& formed, bool wide_window) {
+PlanSpeed speed_of(const DrawnPool& drawn, const Formation& formed) {
   TrainingOptions training = drawn.options.training;
   training.clusters = static_cast<int>(formed.clusters.size());
   const std::vector<Machine> machines = machines_of(drawn.pool);
-  std::vector<ClusterPrediction> predictions;
+  std::vector<ClusterPrediction> searched;
+  std::vector<ClusterPrediction> promised;
   for (const FormedCluster& cluster : formed.clusters) {
     std::vector<Machine> own;
     for (const int node : cluster.nodes) own.push_back(machines[node]);
     const std::vector<StageLoad> loads = stage_loads(drawn.costs, cluster.cutting.cuts);
-    const int window = wide_window ? window_for(loads, own, training) : 0;
-    predictions.push_back(predict_cluster(loads, own, drawn.costs.batch, training, window));
+    searched.push_back(predict_cluster(loads, own, drawn.costs.batch, training));
+    promised.push_back(predict_cluster(loads, own, drawn.costs.batch, training, window_for(loads, own, training)));
   }
-  return pool_samples_per_s(predictions);
+  return {pool_samples_per_s(searched), pool_samples_per_s(promised)};
 }
 
 }  // namespace
@@ -148,20 +148,19 @@ Comparison compared_with_brute_force(const DrawnPool& drawn, double wanted_share
   const Balance balance = compute_known(drawn.pool) ? Balance::kTime : Balance::kParams;
   made.best = BruteForce(drawn.costs, machines_of(drawn.pool), balance, drawn.options).best();
   const Result<Formation> formed = form_clusters(drawn.costs, drawn.pool, drawn.options);
-  if (formed.ok() != (made.best > 0)) {
+  if (formed.ok() != made.possible()) {
     made.violation = formed.ok() ? "a plan was made where nothing fits" : text("refused: ", formed.status().message());
   } else if (!formed.ok()) {
     static const std::regex kSaysWhat("[0-9.]+ [kMG]?B.*[0-9.]+ [kMG]?B.*would help");
     if (!std::regex_search(formed.status().message(), kSaysWhat))
       made.violation = text("the refusal does not say what is missing: ", formed.status().message());
   } else {
-    made.planned = samples_per_s(drawn, *formed, true);
-    made.plain = samples_per_s(drawn, *formed, false);
+    made.planned = speed_of(drawn, *formed);
     made.spares = static_cast<int>(formed->spares.size());
     made.violation = unsound(drawn, *formed);
-    if (made.violation.empty() && made.planned < wanted_share * made.best)
+    if (made.violation.empty() && made.share() < wanted_share)
       made.violation =
-          text("the plan promises ", made.planned, " samples/s, ", made.planned / made.best, " of the best there is");
+          text("the plan reaches ", made.planned.searched, " samples/s, ", made.share(), " of the best there is");
   }
   if (!made.violation.empty()) made.violation = text(drawn.kind, ": ", made.violation);
   return made;
