@@ -1,8 +1,8 @@
 #include "ravnest/strategy/launch/place.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
+#include <cstdint>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
@@ -92,8 +92,10 @@ Status check_flags(const PlaceFlags& flags, const Place& place) {
   if (flags.nodes && *flags.nodes != place.nodes) return differ("--nodes", *flags.nodes, "machines:", place.nodes);
   if (flags.devices && *flags.devices != place.local_world)
     return differ("--devices", *flags.devices, "ranks on this machine:", place.local_world);
-  if (flags.node_rank && *flags.node_rank != place.node)
-    return differ("--node-rank", *flags.node_rank, "this is machine", place.node);
+  if (flags.node_rank && *flags.node_rank >= place.nodes)
+    return differ("--node-rank", *flags.node_rank, "machines:", place.nodes);
+  if (flags.node_rank && place.node && *flags.node_rank != *place.node)
+    return differ("--node-rank", *flags.node_rank, "this is machine", *place.node);
   return {};
 }
 
@@ -120,9 +122,8 @@ Result<Place> ranks_of(const Names& names, const Variables& variables) {
   place.world = *world;
   place.local_rank = *local_rank;
   place.local_world = *local_world;
-  // Launchers of ranks put them on machines in order; those that know better say so.
-  place.node = (*rank - *local_rank) / *local_world;
   place.nodes = (*world + *local_world - 1) / *local_world;
+  if (place.nodes == 1) place.node = 0;
   return place;
 }
 
@@ -159,6 +160,26 @@ Result<Place> by_mpi(const Names& names, const PlaceFlags& flags, const Variable
   return place;
 }
 
+// Whether srun has started this process as one of several. The script of a job (sbatch), and the shell that salloc
+// opens on a job's first machine, have the numbers of task 0 too, but not of a step of their own, or of a step with a
+// number that no step of srun has.
+bool is_srun_task(const Variables& variables) {
+  return variables.has("SLURM_PROCID") && variables.number("SLURM_STEP_ID", 0, 2147483647).ok();
+}
+
+// Such a script or shell where nobody says what it is to start: one process, and all that Slurm has planned would wait.
+Status check_job_script(const PlaceFlags& flags, const Variables& variables) {
+  if (flags.nodes || flags.devices) return {};
+  for (const char* name : {"SLURM_NTASKS", "SLURM_NNODES"}) {
+    if (!variables.has(name) || variables.text_of(name) == "1") continue;
+    return invalid(
+        "this is the script of a Slurm job with ", name, "=", variables.text_of(name),
+        ", and not one of its tasks: start them by srun (in the script: srun COMMAND), or give --devices for "
+        "ranks on this machine alone");
+  }
+  return {};
+}
+
 Result<Place> by_slurm(const PlaceFlags& flags, const Variables& variables) {
   if (Status complete = variables.all_of(
           "Slurm", {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NNODES", "SLURM_JOB_ID"});
@@ -170,10 +191,13 @@ Result<Place> by_slurm(const PlaceFlags& flags, const Variables& variables) {
   if (!world.ok()) return world.status();
   const auto nodes = variables.number("SLURM_NNODES", 1, *world);
   if (!nodes.ok()) return nodes.status();
-  // Every machine has as many ranks: what a rank is told of its neighbours is told of all.
-  if (*world % *nodes != 0)
-    return invalid("Slurm has started ", *world, " tasks on ", *nodes,
-                   " machines: each has to have as many (srun --ntasks-per-node)");
+  // Every machine has as many ranks: what a rank is told of its neighbours is told of all. Slurm writes 2(x3) for
+  // 2,2,2.
+  const std::string by_machine = variables.text_of("SLURM_STEP_TASKS_PER_NODE");
+  if (*world % *nodes != 0 || by_machine.find(',') != std::string::npos)
+    return invalid("Slurm has started ", *world, " tasks on ", *nodes, " machines",
+                   by_machine.empty() ? "" : text(" (", by_machine, ")"),
+                   ": each has to have as many (srun --ntasks-per-node)");
   const auto rank = variables.number("SLURM_PROCID", 0, *world - 1);
   if (!rank.ok()) return rank.status();
   const auto local_rank = variables.number("SLURM_LOCALID", 0, *world / *nodes - 1);
@@ -216,15 +240,16 @@ Result<Place> by_hand(std::string launcher, const char* node_variable, const Pla
   place.launcher = std::move(launcher);
   place.local_world = flags.devices.value_or(std::max(visible_devices, 1));
   place.nodes = flags.nodes.value_or(1);
+  const auto ranks_on = [&](int nodes) { return std::int64_t{nodes} * place.local_world; };
   if (variables.has("WORLD_SIZE")) {
     const auto said = variables.number("WORLD_SIZE", 1, kMostRanks);
     if (!said.ok()) return said.status();
     if (!flags.nodes && !flags.devices) {
       place.nodes = *said;
-    } else if (flags.nodes && *said != place.nodes && *said != place.nodes * place.local_world) {
+    } else if (flags.nodes && *said != place.nodes && *said != ranks_on(place.nodes)) {
       return invalid("WORLD_SIZE=", *said, " fits neither reading: with --nodes ", place.nodes, " and ",
-                     place.local_world, " ranks on each it is ", place.nodes, " machines, or ",
-                     place.nodes * place.local_world, " ranks");
+                     place.local_world, " ranks on each it is ", place.nodes, " machines, or ", ranks_on(place.nodes),
+                     " ranks");
     } else if (!flags.nodes) {
       if (*said % place.local_world == 0 && place.local_world > 1)
         return invalid("WORLD_SIZE=", *said, " may mean ", *said, " machines, or ", *said / place.local_world, " with ",
@@ -232,9 +257,10 @@ Result<Place> by_hand(std::string launcher, const char* node_variable, const Pla
       place.nodes = *said;
     }
   }
-  if (place.nodes > kMostRanks / place.local_world)
+  if (ranks_on(place.nodes) > kMostRanks)
     return invalid(place.nodes, " machines with ", place.local_world, " ranks each are too many");
   place.world = place.nodes * place.local_world;
+  place.node = 0;
   if (flags.node_rank) {
     place.node = *flags.node_rank;
   } else if (variables.has(node_variable)) {
@@ -244,8 +270,8 @@ Result<Place> by_hand(std::string launcher, const char* node_variable, const Pla
   } else if (place.nodes > 1) {
     return invalid("which of the ", place.nodes, " machines is this? Set NODE_RANK, or give --node-rank (from 0)");
   }
-  if (place.node >= place.nodes)
-    return invalid("machine ", place.node, " is beyond the ", place.nodes, " that there are: they count from 0 to ",
+  if (*place.node >= place.nodes)
+    return invalid("machine ", *place.node, " is beyond the ", place.nodes, " that there are: they count from 0 to ",
                    place.nodes - 1);
   const auto master =
       master_of(flags, variables, place.nodes == 1 ? kLoopback : "", place.nodes == 1 ? 0 : kDefaultPort);
@@ -259,13 +285,14 @@ Result<Place> by_hand(std::string launcher, const char* node_variable, const Pla
 }
 
 Status check_numbers(const PlaceFlags& flags) {
-  const std::array checks = {std::pair("--nodes", flags.nodes.value_or(1)),
-                             std::pair("--devices", flags.devices.value_or(1)),
-                             std::pair("--node-rank", flags.node_rank.value_or(0) + 1)};
-  for (const auto& [flag, value] : checks) {
-    if (value < 1 || value > kMostRanks) return invalid(flag, " is out of range");
-  }
-  return {};
+  const auto check = [](const char* flag, const std::optional<int>& value, int least, int most) {
+    return value && (*value < least || *value > most)
+               ? invalid(flag, " must be from ", least, " to ", most, ", not ", *value)
+               : Status();
+  };
+  if (Status nodes = check("--nodes", flags.nodes, 1, kMostRanks); !nodes.ok()) return nodes;
+  if (Status devices = check("--devices", flags.devices, 1, kMostRanks); !devices.ok()) return devices;
+  return check("--node-rank", flags.node_rank, 0, kMostRanks - 1);
 }
 
 }  // namespace
@@ -277,7 +304,7 @@ Result<Place> find_place(const PlaceFlags& flags, const Environment& environment
   const auto by_ranks = [&]() -> std::optional<Result<Place>> {
     if (variables.has("RANK") || variables.has("LOCAL_RANK")) return by_torchrun(flags, variables);
     if (variables.has(kOpenMpi.rank)) return by_mpi(kOpenMpi, flags, variables);
-    if (variables.has("SLURM_PROCID")) return by_slurm(flags, variables);
+    if (is_srun_task(variables)) return by_slurm(flags, variables);
     if (variables.has(kMpich.rank)) return by_mpi(kMpich, flags, variables);
     return std::nullopt;
   }();
@@ -285,6 +312,9 @@ Result<Place> find_place(const PlaceFlags& flags, const Environment& environment
     if (!by_ranks->ok()) return *by_ranks;
     if (Status fits = check_flags(flags, **by_ranks); !fits.ok()) return fits;
     return *by_ranks;
+  }
+  if (variables.has("SLURM_PROCID")) {
+    if (Status script = check_job_script(flags, variables); !script.ok()) return script;
   }
   if (variables.has("JOB_COMPLETION_INDEX"))
     return by_hand("Kubernetes", "JOB_COMPLETION_INDEX", flags, variables, visible_devices);

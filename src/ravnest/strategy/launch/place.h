@@ -32,7 +32,9 @@ struct Place {
   int world = 1;                 // ranks in all
   int local_rank = 0;            // among those of this machine; of a rank only
   int local_world = 1;           // ranks on this machine
-  int node = 0;                  // which of the machines
+  // Which of the machines. None where only a rank's numbers are known and there are several: ranks need not be put on
+  // machines in order (mpirun --map-by node). A process without a rank always knows.
+  std::optional<int> node = {};
   int nodes = 1;
   Address master = {};       // where rank 0 is met; port 0 where all ranks are this machine's and none was given
   std::string run_id = {};   // the same for all ranks of a run, another one for each run; empty where nobody gave one
@@ -40,7 +42,7 @@ struct Place {
   int restarts = 0;          // how often torchrun has started the run again
 
   // Of the ranks that a process without a rank starts; all machines have as many.
-  int first_rank() const { return node * local_world; }
+  int first_rank() const { return node.value() * local_world; }
 };
 
 // `visible_devices`: how many GPUs this machine shows, 0 for none; then a machine has one rank unless --devices says

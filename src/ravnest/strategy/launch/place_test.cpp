@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,16 @@ Environment slurm() {
       {"SLURM_NNODES", "2"}, {"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", "gpu[07-08]"}};
 }
 
+// What sbatch gives the script itself, which runs once, on the first machine.
+Environment job_script() {
+  return {{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_NODEID", "0"},
+          {"SLURM_NNODES", "2"}, {"SLURM_JOB_ID", "4"},  {"SLURM_GTIDS", "0"},  {"SLURM_JOB_NODELIST", "gpu[07-08]"}};
+}
+
+Environment mpich() {
+  return {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+}
+
 Environment open_mpi() {
   return {{"OMPI_COMM_WORLD_RANK", "2"},
           {"OMPI_COMM_WORLD_SIZE", "4"},
@@ -60,21 +71,26 @@ Environment without(Environment environment, const std::string& name) {
   return environment;
 }
 
+Environment both(Environment one, Environment other) {
+  one.merge(other);
+  return one;
+}
+
 // A line per launcher.
 std::vector<Row> rows() {
   const Address master{"10.0.0.1", 29501};
   return {
-      {"nothing at all", {}, {}, 0, {.launcher = "one machine", .master = {"127.0.0.1", 0}}},
+      {"nothing at all", {}, {}, 0, {.launcher = "one machine", .node = 0, .master = {"127.0.0.1", 0}}},
       {"one machine with GPUs",
        {},
        {},
        4,
-       {.launcher = "one machine", .world = 4, .local_world = 4, .master = {"127.0.0.1", 0}}},
+       {.launcher = "one machine", .world = 4, .local_world = 4, .node = 0, .master = {"127.0.0.1", 0}}},
       {"--devices",
        {.devices = 2},
        {},
        4,
-       {.launcher = "one machine", .world = 2, .local_world = 2, .master = {"127.0.0.1", 0}}},
+       {.launcher = "one machine", .world = 2, .local_world = 2, .node = 0, .master = {"127.0.0.1", 0}}},
       {"torchrun",
        {},
        torchrun(3),
@@ -105,11 +121,7 @@ std::vector<Row> rows() {
         .run_id = "slurm-4711-0"}},
       {"torchrun under Slurm",
        {},
-       [] {
-         Environment both = torchrun(0);
-         both.merge(slurm());
-         return both;
-       }(),
+       both(torchrun(0), slurm()),
        0,
        {.launcher = "torchrun",
         .rank = 0,
@@ -131,19 +143,42 @@ std::vector<Row> rows() {
         .world = 4,
         .local_rank = 2,
         .local_world = 4,
+        .node = 0,
         .master = {"127.0.0.1", 29500}}},
-      {"MPICH on two machines",
+      {"MPICH on two machines, and nobody says which of them this is",
        {.master = master},
-       {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}},
+       mpich(),
        0,
-       {.launcher = "MPICH",
-        .rank = 3,
+       {.launcher = "MPICH", .rank = 3, .world = 4, .local_rank = 1, .local_world = 2, .nodes = 2, .master = master}},
+      {"Open MPI, rank by rank on another machine",
+       {.master = master},
+       {{"OMPI_COMM_WORLD_RANK", "2"},
+        {"OMPI_COMM_WORLD_SIZE", "4"},
+        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
+       0,
+       {.launcher = "Open MPI",
+        .rank = 2,
         .world = 4,
         .local_rank = 1,
         .local_world = 2,
-        .node = 1,
         .nodes = 2,
         .master = master}},
+      {"MPICH in the script of a Slurm job",
+       {.master = master},
+       both(mpich(), job_script()),
+       0,
+       {.launcher = "MPICH", .rank = 3, .world = 4, .local_rank = 1, .local_world = 2, .nodes = 2, .master = master}},
+      {"the script of a Slurm job with one task",
+       {},
+       with(with(job_script(), "SLURM_NTASKS", "1"), "SLURM_NNODES", "1"),
+       4,
+       {.launcher = "one machine", .world = 4, .local_world = 4, .node = 0, .master = {"127.0.0.1", 0}}},
+      {"ranks of one machine, in the script of a Slurm job with more",
+       {.devices = 2},
+       job_script(),
+       4,
+       {.launcher = "one machine", .world = 2, .local_world = 2, .node = 0, .master = {"127.0.0.1", 0}}},
       {"Kubernetes",
        {.nodes = 2, .devices = 4, .master = master},
        {{"JOB_COMPLETION_INDEX", "1"}},
@@ -216,6 +251,33 @@ TEST(Place, NumbersAreNumbers) {
   EXPECT_THAT(refusal({.nodes = 0}, {}), HasSubstr("--nodes"));
 }
 
+TEST(Place, NumbersWhoseProductsAreNoneAreRefused) {
+  constexpr int kGreatest = std::numeric_limits<int>::max();
+  constexpr int kMany = 1 << 20;
+  EXPECT_EQ(refusal({.node_rank = kGreatest}, {}), "--node-rank must be from 0 to 1048575, not 2147483647");
+  EXPECT_THAT(refusal({.nodes = kGreatest}, {}), HasSubstr("--nodes must be from 1 to 1048576"));
+  EXPECT_THAT(refusal({.devices = kMany + 1}, {}), HasSubstr("--devices must be from 1"));
+  EXPECT_THAT(refusal({.nodes = kMany, .devices = kMany, .node_rank = 0}, by_hand("5")), HasSubstr("fits neither"));
+  EXPECT_THAT(refusal({.nodes = kMany, .devices = kMany, .node_rank = 0}, {}), HasSubstr("are too many"));
+}
+
+TEST(Place, TheScriptOfAJobIsNotItsFirstTask) {
+  EXPECT_EQ(
+      refusal({}, job_script(), 4),
+      "this is the script of a Slurm job with SLURM_NTASKS=4, and not one of its tasks: start them by srun (in the "
+      "script: srun COMMAND), or give --devices for ranks on this machine alone");
+  EXPECT_THAT(refusal({}, without(job_script(), "SLURM_NTASKS")), HasSubstr("SLURM_NNODES=2"));
+  // The shell that salloc opens on the first machine is a step, with the number that Slurm has for such shells.
+  EXPECT_THAT(refusal({}, with(job_script(), "SLURM_STEP_ID", "4294967290")), HasSubstr("by srun"));
+}
+
+TEST(Place, MachinesWithDifferentNumbersOfTasksAreRefused) {
+  EXPECT_EQ(refusal({}, with(slurm(), "SLURM_STEP_TASKS_PER_NODE", "3,1")),
+            "Slurm has started 4 tasks on 2 machines (3,1): each has to have as many (srun --ntasks-per-node)");
+  EXPECT_THAT(refusal({}, with(slurm(), "SLURM_NTASKS", "5")), HasSubstr("5 tasks on 2 machines: each has"));
+  EXPECT_TRUE(find_place({}, with(slurm(), "SLURM_STEP_TASKS_PER_NODE", "2(x2)"), 0).ok());
+}
+
 TEST(Place, AWorldSizeThatFitsNeitherReadingIsRefusedWithBoth) {
   EXPECT_THAT(refusal({.nodes = 2, .devices = 4}, by_hand("4")),
               AllOf(HasSubstr("WORLD_SIZE=4"), HasSubstr("2 machines"), HasSubstr("8 ranks")));
@@ -233,6 +295,8 @@ TEST(Place, FlagsThatContradictTheLauncherAreRefused) {
   EXPECT_THAT(refusal({.devices = 4}, torchrun(0)),
               AllOf(HasSubstr("--devices 4"), HasSubstr("torchrun"), HasSubstr("2")));
   EXPECT_THAT(refusal({.nodes = 3}, slurm()), HasSubstr("--nodes 3"));
+  EXPECT_THAT(refusal({.node_rank = 0}, slurm()), HasSubstr("--node-rank 0 does not fit what Slurm says"));
+  EXPECT_THAT(refusal({.node_rank = 1}, open_mpi()), HasSubstr("--node-rank 1"));
   EXPECT_TRUE(find_place({.nodes = 2, .devices = 2, .node_rank = 1}, torchrun(2), 0).ok());
 }
 
