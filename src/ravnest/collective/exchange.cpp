@@ -15,7 +15,13 @@ using wire::RingChunk;
 using wire::Tensor;
 
 template <class T>
-constexpr DType kDType = std::is_same_v<T, float> ? DType::kFloat32 : DType::kFloat64;
+constexpr DType kDType = DType::kUInt8;
+template <>
+constexpr DType kDType<float> = DType::kFloat32;
+template <>
+constexpr DType kDType<double> = DType::kFloat64;
+template <>
+constexpr DType kDType<std::int64_t> = DType::kInt64;
 
 template <class T>
 RingOptions with_elements(RingOptions options, std::span<const T> contribution) {
@@ -42,7 +48,7 @@ Status decode(const Tensor& tensor, std::span<T> out) {
   if constexpr (std::is_same_v<T, float>) {
     return codec::decode(tensor.codec, tensor.data.bytes, out);
   } else {
-    return internal("doubles are not encoded");
+    return internal("only floats are encoded");
   }
 }
 
@@ -150,29 +156,35 @@ template <class T>
 Status Exchange<T>::add_up(const RingStep& step, const Tensor* received, std::span<T> sum) const {
   const std::span<const T> own = contribution_.subspan(step.range.first, step.range.size());
   RAVNEST_CHECK(sum.size() == own.size(), "a chunk of ", own.size(), " elements is added up in ", sum.size());
-  const T scale = static_cast<T>(options_.scale);
-  const bool counts = scale != 0;  // what does not must not: 0 times a NaN would
-  if (received == nullptr) {
-    if (counts)
-      multiply(sum, own, scale);
-    else
-      std::ranges::fill(sum, T(0));
+  if constexpr (std::is_same_v<T, std::byte>) {
+    RAVNEST_CHECK(received == nullptr, "bytes are added up");
+    std::ranges::copy(own, sum.begin());
+    return {};
+  } else {
+    const T scale = static_cast<T>(options_.scale);
+    const bool counts = scale != 0;  // what does not must not: 0 times a NaN would
+    if (received == nullptr) {
+      if (counts)
+        multiply(sum, own, scale);
+      else
+        std::ranges::fill(sum, T(0));
+      return {};
+    }
+    // Which of these ways is taken depends on who else holds the memory: all of them have to give the same bits.
+    if (received->codec == CodecKind::kNone) {
+      const std::span<const T> came = values_of<T>(received->data);
+      if (counts && came.data() == sum.data())
+        accumulate(sum, own, scale);
+      else if (counts)
+        add_scaled(sum, came, own, scale);
+      else if (came.data() != sum.data())
+        std::ranges::copy(came, sum.begin());
+      return {};
+    }
+    if (Status status = decode(*received, sum); !status.ok()) return status;
+    if (counts) accumulate(sum, own, scale);
     return {};
   }
-  // Which of these ways is taken depends on who else holds the memory: all of them have to give the same bits.
-  if (received->codec == CodecKind::kNone) {
-    const std::span<const T> came = values_of<T>(received->data);
-    if (counts && came.data() == sum.data())
-      accumulate(sum, own, scale);
-    else if (counts)
-      add_scaled(sum, came, own, scale);
-    else if (came.data() != sum.data())
-      std::ranges::copy(came, sum.begin());
-    return {};
-  }
-  if (Status status = decode(*received, sum); !status.ok()) return status;
-  if (counts) accumulate(sum, own, scale);
-  return {};
 }
 
 template <class T>
@@ -188,7 +200,7 @@ Result<Tensor> Exchange<T>::encoded(const RingStep& step, std::span<T> sum) {
     if (!status.ok()) return status;
     return tensor;
   } else {
-    return internal("doubles are not encoded");
+    return internal("only floats are encoded");
   }
 }
 
@@ -209,5 +221,7 @@ void Exchange<T>::keep(const RingStep& step, const Slice& values) {
 
 template class Exchange<float>;
 template class Exchange<double>;
+template class Exchange<std::int64_t>;
+template class Exchange<std::byte>;
 
 }  // namespace ravnest::collective

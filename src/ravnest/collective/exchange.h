@@ -34,14 +34,14 @@ struct ExchangeOptions {
   std::uint64_t round = 0;
   std::uint64_t attempt = 0;
   std::uint32_t vector = 0;
-  double scale = 1;    // of the member's own values
-  codec::Codec codec;  // of floats; doubles go as they are
+  double scale = 1;    // of the member's own values; whole where these are integers
+  codec::Codec codec;  // of floats; all else goes as it is
   // For as many elements as there are, or none: losses are then forgotten. It outlives the exchange. One that is given
   // up half-way leaves it half changed: whoever tries again needs a copy from before.
   codec::ErrorFeedback* residual = nullptr;
 };
 
-// T is float or double.
+// T is float, double, std::int64_t, or std::byte for operations that add nothing up.
 template <class T>
 class Exchange {
  public:
@@ -95,5 +95,7 @@ class Exchange {
 
 extern template class Exchange<float>;
 extern template class Exchange<double>;
+extern template class Exchange<std::int64_t>;
+extern template class Exchange<std::byte>;
 
 }  // namespace ravnest::collective

@@ -29,29 +29,51 @@ Group::Group(transport::Endpoint& endpoint, std::vector<std::string> members, st
   }
 }
 
-Status Group::all_reduce(std::span<float> values, TimePoint deadline, double scale) {
-  return run(Operation::kAllReduce, values, deadline, scale);
+Status Group::all_reduce(std::span<float> values, TimePoint deadline, const ReduceOptions& options) {
+  return run(Operation::kAllReduce, values, deadline, options);
 }
-Status Group::all_reduce(std::span<double> values, TimePoint deadline, double scale) {
-  return run(Operation::kAllReduce, values, deadline, scale);
+Status Group::all_reduce(std::span<double> values, TimePoint deadline, const ReduceOptions& options) {
+  return run(Operation::kAllReduce, values, deadline, options);
 }
-Status Group::reduce_scatter(std::span<float> values, TimePoint deadline, double scale) {
-  return run(Operation::kReduceScatter, values, deadline, scale);
+Status Group::all_reduce(std::span<std::int64_t> values, TimePoint deadline) {
+  return run(Operation::kAllReduce, values, deadline);
 }
-Status Group::reduce_scatter(std::span<double> values, TimePoint deadline, double scale) {
-  return run(Operation::kReduceScatter, values, deadline, scale);
+Status Group::reduce_scatter(std::span<float> values, TimePoint deadline, const ReduceOptions& options) {
+  return run(Operation::kReduceScatter, values, deadline, options);
+}
+Status Group::reduce_scatter(std::span<double> values, TimePoint deadline, const ReduceOptions& options) {
+  return run(Operation::kReduceScatter, values, deadline, options);
 }
 Status Group::all_gather(std::span<float> values, TimePoint deadline) {
-  return run(Operation::kAllGather, values, deadline, 1);
+  return run(Operation::kAllGather, values, deadline);
 }
 Status Group::all_gather(std::span<double> values, TimePoint deadline) {
-  return run(Operation::kAllGather, values, deadline, 1);
+  return run(Operation::kAllGather, values, deadline);
+}
+Status Group::all_gather(std::span<std::byte> values, TimePoint deadline) {
+  return run(Operation::kAllGather, values, deadline);
 }
 Status Group::broadcast(std::span<float> values, std::size_t root, TimePoint deadline) {
-  return run(Operation::kBroadcast, values, deadline, 1, root);
+  return run(Operation::kBroadcast, values, deadline, {}, root);
 }
 Status Group::broadcast(std::span<double> values, std::size_t root, TimePoint deadline) {
-  return run(Operation::kBroadcast, values, deadline, 1, root);
+  return run(Operation::kBroadcast, values, deadline, {}, root);
+}
+Status Group::broadcast(std::span<std::byte> values, std::size_t root, TimePoint deadline) {
+  return run(Operation::kBroadcast, values, deadline, {}, root);
+}
+
+void Group::abort(const Status& why) {
+  {
+    const MutexLock lock(abort_mutex_);
+    if (abort_reason_.ok()) abort_reason_ = why;
+  }
+  endpoint_.interrupt(Channel::kAveraging);
+}
+
+Status Group::abort_reason() const {
+  const MutexLock lock(abort_mutex_);
+  return abort_reason_;
 }
 
 Range Group::own_segment(std::size_t elements) const {
@@ -59,7 +81,9 @@ Range Group::own_segment(std::size_t elements) const {
 }
 
 template <class T>
-Status Group::run(Operation operation, std::span<T> values, TimePoint deadline, double scale, std::size_t root) {
+Status Group::run(Operation operation, std::span<T> values, TimePoint deadline, const ReduceOptions& reduce,
+                  std::size_t root) {
+  if (broken_.ok()) broken_ = abort_reason();
   if (!broken_.ok()) return broken_;
   if (root >= members_.count()) return invalid("there is no member ", root, " to broadcast from");
   ExchangeOptions options;
@@ -70,57 +94,72 @@ Status Group::run(Operation operation, std::span<T> values, TimePoint deadline, 
                   .chunk_elements = std::max<std::size_t>(options_.chunk_bytes / sizeof(T), 1)};
   options.round = round_;
   options.vector = options_.vector;
-  options.scale = scale;
+  options.scale = reduce.scale;
+  options.codec = reduce.codec;
+  options.residual = reduce.residual;
   RingDriver<T> driver(endpoint_, outbox_, pool_);
   driver.add(options, values, members_.previous(), members_.next());
-  Status status = members_.ready();
-  if (status.ok()) status = drive(driver, deadline);
+  const Status status = drive(driver, deadline);
   ignored_ += driver.ignored();
-  broken_ = status.with_context(text(operation, " ", round_));
+  if (!status.ok()) {
+    broken_ = abort_reason();
+    if (broken_.ok()) broken_ = status.with_context(text(operation, " ", round_));
+  }
   ++round_;
-  at_hand_ = std::exchange(early_, {});
+  at_hand_.clear();
+  if (auto kept = early_.extract(round_)) at_hand_ = std::move(kept.mapped());
   return broken_;
 }
 
 template <class T>
 Status Group::drive(RingDriver<T>& driver, TimePoint deadline) {
   while (!driver.complete()) {
+    if (Status stopped = abort_reason(); !stopped.ok()) return stopped;
     if (Status flushed = outbox_.flush(); !flushed.ok()) return flushed;
     const bool may_begin = driver.may_begin();
-    auto chunk = next_chunk(may_begin ? TimePoint() : deadline);
-    if (chunk.ok() && *chunk) {
-      Status passed_on = driver.on_chunk(members_.previous(), std::move(**chunk));
+    // Who is gone matters when what it has sent is used up.
+    Status received = at_hand_.empty() ? members_.ready() : Status();
+    if (at_hand_.empty() && received.ok()) received = receive(may_begin ? TimePoint() : deadline);
+    if (!at_hand_.empty()) {
+      Status passed_on = driver.on_chunk(members_.previous(), std::move(at_hand_.front()));
+      at_hand_.pop_front();
       if (!passed_on.ok()) return passed_on.with_context(members_.previous());
-    } else if (chunk.status().code() == Code::kDeadline && may_begin) {
+    } else if (received.code() == Code::kDeadline && may_begin) {
       if (Status begun = driver.begin(); !begun.ok()) return begun;
-    } else if (chunk.status().code() == Code::kDeadline) {
+    } else if (received.code() == Code::kDeadline) {
       return ravnest::deadline("only ", driver.received(), " of ", driver.expected(),
                                " chunks had come when the time was over; ", members_.outlook());
-    } else if (!chunk.ok()) {
-      return chunk.status();
+    } else if (!received.ok()) {
+      return received;
     }
     if (outbox_.dropped() > 0) return members_.next_is_gone();
   }
-  if (Status drained = outbox_.drain(deadline); !drained.ok()) return drained;
+  return hand_over(deadline);
+}
+
+Status Group::hand_over(TimePoint deadline) {
+  while (!outbox_.has_room(members_.next(), transport::Priority::kBulk)) {
+    if (Status stopped = abort_reason(); !stopped.ok()) return stopped;
+    if (Status flushed = outbox_.flush(); !flushed.ok()) return flushed;
+    if (outbox_.has_room(members_.next(), transport::Priority::kBulk)) break;
+    const Status received = receive(deadline);
+    if (received.code() == Code::kDeadline) {
+      return ravnest::deadline(members_.next(), " had not taken all chunks when the time was over");
+    }
+    // Whoever has done its part may leave now: that ends the next call, if there is one.
+    if (!received.ok() && received.code() != Code::kUnavailable) return received;
+  }
   return outbox_.dropped() > 0 ? members_.next_is_gone() : Status();
 }
 
-Result<std::optional<wire::RingChunk>> Group::next_chunk(TimePoint deadline) {
-  for (;;) {
-    if (!at_hand_.empty()) {
-      std::optional<wire::RingChunk> chunk = std::move(at_hand_.front());
-      at_hand_.pop_front();
-      return chunk;
-    }
-    auto event = endpoint_.receive(deadline, Channel::kAveraging);
-    if (event.status().code() == Code::kUnavailable) return std::optional<wire::RingChunk>();  // there may be room
-    if (!event.ok()) return event.status();
-    if (const auto* change = std::get_if<PeerChange>(&event->what)) {
-      if (Status noted = members_.note(event->peer, *change); !noted.ok()) return noted;
-    } else {
-      sort(event->peer, std::get<wire::Message>(event->what));
-    }
-  }
+Status Group::receive(TimePoint deadline) {
+  auto event = endpoint_.receive(deadline, Channel::kAveraging);
+  // Interrupted: there may be room again, or someone has aborted.
+  if (event.status().code() == Code::kUnavailable) return {};
+  if (!event.ok()) return event.status();
+  if (const auto* change = std::get_if<PeerChange>(&event->what)) return members_.note(event->peer, *change);
+  sort(event->peer, std::get<wire::Message>(event->what));
+  return {};
 }
 
 void Group::sort(const std::string& from, wire::Message& message) {
@@ -128,8 +167,8 @@ void Group::sort(const std::string& from, wire::Message& message) {
   const bool ours = chunk != nullptr && from == members_.previous() && chunk->vector == options_.vector;
   if (ours && chunk->round == round_) {
     at_hand_.push_back(std::move(*chunk));
-  } else if (ours && chunk->round == round_ + 1) {
-    early_.push_back(std::move(*chunk));
+  } else if (ours && chunk->round > round_) {
+    early_[chunk->round].push_back(std::move(*chunk));
   } else {
     ++ignored_;
   }

@@ -5,18 +5,20 @@
 // of the group's own, so the caller's is not needed any more when a call returns.
 // After a failure the values are partly replaced and the members may not agree on how far they are. Every later call
 // then fails with the same reason: make new groups, over new endpoints.
-// The group takes what comes on Channel::kAveraging, alone. One thread at a time uses it.
+// A call waits as long as its deadline lets it, asleep, while the others are alive; `abort` ends it sooner.
+// The group takes what comes on Channel::kAveraging, alone. One thread at a time uses it, but for `abort`.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "ravnest/base/clock.h"
+#include "ravnest/base/mutex.h"
 #include "ravnest/base/status.h"
 #include "ravnest/collective/exchange.h"
 #include "ravnest/collective/members.h"
@@ -32,6 +34,14 @@ struct GroupOptions {
   std::uint32_t vector = 0;  // what its chunks are marked with
 };
 
+// How a member's values go into a sum.
+struct ReduceOptions {
+  double scale = 1;         // they are multiplied by it
+  codec::Codec codec = {};  // of floats on their way; doubles go as they are
+  // What encodings lose, for the next call with these values; as in ExchangeOptions.
+  codec::ErrorFeedback* residual = nullptr;
+};
+
 class Group {
  public:
   // `members` are the names of nodes in the order of the ring; this one is members[self], the endpoint's own. Each
@@ -40,39 +50,52 @@ class Group {
   Group(transport::Endpoint& endpoint, std::vector<std::string> members, std::size_t self, GroupOptions options = {});
 
   // Every member gets the sum of all members' values, each times its member's scale; the same bits everywhere.
+  // Integers are added up exactly, and wrap around.
   // All calls fail in the same ways: kUnavailable with the name where a member is lost or has left; kDeadline; kCorrupt
-  // where the members do not exchange the same; kInvalid where there is no such member; kCancelled where the endpoint
-  // is closed.
-  Status all_reduce(std::span<float> values, TimePoint deadline, double scale = 1);
-  Status all_reduce(std::span<double> values, TimePoint deadline, double scale = 1);
+  // where the members do not exchange the same; kInvalid where there is no such member or codec; kCancelled where
+  // the endpoint is closed; the reason of an `abort`.
+  Status all_reduce(std::span<float> values, TimePoint deadline, const ReduceOptions& options = {});
+  Status all_reduce(std::span<double> values, TimePoint deadline, const ReduceOptions& options = {});
+  Status all_reduce(std::span<std::int64_t> values, TimePoint deadline);
 
   // The same sums, of which a member gets its own segment; its other values stay as they are.
-  Status reduce_scatter(std::span<float> values, TimePoint deadline, double scale = 1);
-  Status reduce_scatter(std::span<double> values, TimePoint deadline, double scale = 1);
+  Status reduce_scatter(std::span<float> values, TimePoint deadline, const ReduceOptions& options = {});
+  Status reduce_scatter(std::span<double> values, TimePoint deadline, const ReduceOptions& options = {});
 
-  // Every member gives its own segment and gets those of all others.
+  // Every member gives its own segment and gets those of all others. As bytes, values of any type travel as they are.
   Status all_gather(std::span<float> values, TimePoint deadline);
   Status all_gather(std::span<double> values, TimePoint deadline);
+  Status all_gather(std::span<std::byte> values, TimePoint deadline);
 
   // Every member gets the values of members[root].
   Status broadcast(std::span<float> values, std::size_t root, TimePoint deadline);
   Status broadcast(std::span<double> values, std::size_t root, TimePoint deadline);
+  Status broadcast(std::span<std::byte> values, std::size_t root, TimePoint deadline);
 
-  // This member's segment of that many values.
+  // Ends the call that is under way, and all later ones, with this reason as it is; the first one holds. From any
+  // thread; it does not wait for the call. A call that is as good as done may still succeed.
+  void abort(const Status& why);
+
+  // This member's segment of that many values: an equal share where they can be shared out equally, else the first
+  // members have one more.
   Range own_segment(std::size_t elements) const;
   // What came and was late, doubled or nothing of this group's.
   std::uint64_t ignored() const { return ignored_; }
 
  private:
   template <class T>
-  Status run(Operation operation, std::span<T> values, TimePoint deadline, double scale, std::size_t root = 0);
+  Status run(Operation operation, std::span<T> values, TimePoint deadline, const ReduceOptions& reduce = {},
+             std::size_t root = 0);
   template <class T>
   Status drive(RingDriver<T>& driver, TimePoint deadline);
-  // The next chunk of the current call, or none where there may be room again.
-  Result<std::optional<wire::RingChunk>> next_chunk(TimePoint deadline);
+  // Until the next member's queue has taken all that is for it.
+  Status hand_over(TimePoint deadline);
+  // Takes one event, if only an interruption; kDeadline where there is none in time.
+  Status receive(TimePoint deadline);
   // Takes what became of members before the group was made.
   void catch_up();
   void sort(const std::string& from, wire::Message& message);
+  Status abort_reason() const;
 
   transport::Endpoint& endpoint_;
   const std::uint32_t self_;
@@ -82,10 +105,12 @@ class Group {
   transport::BufferPool pool_;
   Status broken_;            // why no further call can succeed
   std::uint64_t round_ = 0;  // the current call
-  // Of the next call: a member that has done its part may be one ahead, not more.
-  std::deque<wire::RingChunk> early_;
+  // Of later calls: a member that has done its part may be ahead, by one call or by as many broadcasts as it has begun.
+  std::map<std::uint64_t, std::deque<wire::RingChunk>> early_;
   std::deque<wire::RingChunk> at_hand_;  // of the current call
   std::uint64_t ignored_ = 0;
+  mutable Mutex abort_mutex_;
+  Status abort_reason_ RAVNEST_GUARDED_BY(abort_mutex_);
 };
 
 }  // namespace ravnest::collective

@@ -11,13 +11,6 @@ namespace {
 using transport::in_seconds;
 using transport::patiently;
 
-struct Kind {
-  const char* name;
-  std::function<std::unique_ptr<Nodes>(std::size_t)> make;
-
-  friend std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
-};
-
 class GroupOver : public testing::TestWithParam<Kind> {
  protected:
   static std::unique_ptr<Nodes> nodes(std::size_t members) { return GetParam().make(members); }
@@ -34,7 +27,7 @@ void make_all_calls(Group& group, std::size_t self, std::size_t members, std::si
   ASSERT_EQ(values, sum);
 
   values = given[self];
-  done = group.reduce_scatter(values, patiently(), 2);
+  done = group.reduce_scatter(values, patiently(), {.scale = 2});
   ASSERT_TRUE(done.ok()) << done;
   const Range own = group.own_segment(elements);
   for (std::size_t i = 0; i < elements; ++i) {
@@ -164,10 +157,7 @@ TEST_P(GroupOver, ADeadlineEndsTheCall) {
   EXPECT_EQ(group.all_reduce(values, patiently()), done);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, GroupOver,
-                         testing::Values(Kind{"Inproc", [](std::size_t n) { return std::make_unique<InprocNodes>(n); }},
-                                         Kind{"Tls", [](std::size_t n) { return std::make_unique<TlsNodes>(n); }}),
-                         [](const auto& kind) { return std::string(kind.param.name); });
+INSTANTIATE_TEST_SUITE_P(Transports, GroupOver, over_each_transport(), name_of_kind);
 
 TEST(GroupOverASlowNetwork, MembersThatAllSendFirstDoNotWaitForEachOther) {
   InprocNodes network(3);
@@ -238,13 +228,16 @@ class GroupOfTwo : public testing::Test {
   std::vector<float> values_ = {10, 20};
 };
 
-TEST_F(GroupOfTwo, ChunksOfTheNextCallAreKeptForIt) {
+TEST_F(GroupOfTwo, ChunksOfLaterCallsAreKeptForThem) {
+  send_round(2, 7, 8);
   send_round(1, 5, 6);
   send_round(0, 3, 4);
   ASSERT_TRUE(group_.all_reduce(values_, patiently()).ok());
   EXPECT_EQ(values_, (std::vector<float>{4, 23}));
   ASSERT_TRUE(group_.all_reduce(values_, patiently()).ok());
   EXPECT_EQ(values_, (std::vector<float>{6, 28}));
+  ASSERT_TRUE(group_.all_reduce(values_, patiently()).ok());
+  EXPECT_EQ(values_, (std::vector<float>{8, 35}));
   EXPECT_EQ(group_.ignored(), 0U);
 }
 
@@ -252,7 +245,6 @@ TEST_F(GroupOfTwo, LateDoubledAndForeignChunksAreIgnoredAndCounted) {
   send_round(0, 3, 4);
   ASSERT_TRUE(group_.all_reduce(values_, patiently()).ok());
   send_round(0, 100, 100);              // late
-  send_round(9, 100, 100);              // of a call that can not be made yet
   send("c", chunk_of(1, 1, 1, {100}));  // from someone else
   send("a", chunk_of(1, 1, 1, {5}));
   send("a", chunk_of(1, 1, 1, {100}));  // doubled
@@ -260,7 +252,7 @@ TEST_F(GroupOfTwo, LateDoubledAndForeignChunksAreIgnoredAndCounted) {
   ASSERT_TRUE(group_.all_reduce(values_, patiently()).ok());
   EXPECT_EQ(values_, (std::vector<float>{6, 28}));
   // From "c" it may come after the call, since order holds between two.
-  EXPECT_GE(group_.ignored(), 5U);
+  EXPECT_GE(group_.ignored(), 3U);
 }
 
 TEST_F(GroupOfTwo, AMemberWithOtherValuesEndsTheCallByItsName) {

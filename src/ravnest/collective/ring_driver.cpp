@@ -111,5 +111,7 @@ std::uint64_t RingDriver<T>::ignored() const {
 
 template class RingDriver<float>;
 template class RingDriver<double>;
+template class RingDriver<std::int64_t>;
+template class RingDriver<std::byte>;
 
 }  // namespace ravnest::collective

@@ -28,7 +28,7 @@
 
 namespace ravnest::collective {
 
-// T is float or double.
+// T as of an Exchange.
 template <class T>
 class RingDriver {
  public:
@@ -79,5 +79,7 @@ class RingDriver {
 
 extern template class RingDriver<float>;
 extern template class RingDriver<double>;
+extern template class RingDriver<std::int64_t>;
+extern template class RingDriver<std::byte>;
 
 }  // namespace ravnest::collective

@@ -31,8 +31,10 @@ struct Member {
   }
 
   Status run() {
-    while (!driver.complete()) {
+    for (;;) {
       if (Status flushed = outbox.flush(); !flushed.ok()) return flushed;
+      // The last messages may be kept for want of room when all has come.
+      if (driver.complete() && outbox.has_room(next, transport::Priority::kBulk)) return {};
       const bool may_begin = driver.may_begin();
       auto event = endpoint.receive(may_begin ? TimePoint() : patiently(), Channel::kAveraging);
       if (event.ok()) {
@@ -46,7 +48,6 @@ struct Member {
         return event.status();
       }
     }
-    return outbox.drain(patiently());
   }
 
   transport::Endpoint& endpoint;

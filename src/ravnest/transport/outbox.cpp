@@ -26,7 +26,7 @@ Status Outbox::send(const std::string& peer, wire::Message message) {
   Queue queue{peer, priority_of(message)};
   // What is kept goes first, or the messages would change their order.
   if (!kept_.contains(queue)) {
-    const auto fate = attempt(queue, message, TimePoint());
+    const auto fate = attempt(queue, message);
     if (!fate.ok()) return fate.status();
     if (*fate == Fate::kSettled) return {};
   }
@@ -36,20 +36,10 @@ Status Outbox::send(const std::string& peer, wire::Message message) {
 
 Status Outbox::flush() {
   if (!wants_room_->exchange(false)) return {};
-  return flush(TimePoint());
-}
-
-Status Outbox::drain(TimePoint deadline) {
-  if (Status flushed = flush(deadline); !flushed.ok() || kept_.empty()) return flushed;
-  const auto& [queue, messages] = *kept_.begin();
-  return ravnest::deadline(queue.first, " has not taken ", messages.size(), " messages in time");
-}
-
-Status Outbox::flush(TimePoint deadline) {
   for (auto each = kept_.begin(); each != kept_.end();) {
     auto& [queue, messages] = *each;
     while (!messages.empty()) {
-      const auto fate = attempt(queue, messages.front(), deadline);
+      const auto fate = attempt(queue, messages.front());
       if (!fate.ok()) return fate.status();
       if (*fate == Fate::kKept) break;
       messages.pop_front();
@@ -59,14 +49,14 @@ Status Outbox::flush(TimePoint deadline) {
   return {};
 }
 
-Result<Outbox::Fate> Outbox::attempt(const Queue& queue, const wire::Message& message, TimePoint deadline) {
+Result<Outbox::Fate> Outbox::attempt(const Queue& queue, const wire::Message& message) {
   const std::string& peer = queue.first;
   // Every message says when it has arrived: it may be the last one that leaves no room for others.
   const auto on_completion = [wants_room = wants_room_, &endpoint = endpoint_, channel = channel_](const Status&) {
     if (wants_room->load()) endpoint.interrupt(channel);
   };
-  const auto try_until = [&](TimePoint end) { return endpoint_.send(peer, message, queue.second, on_completion, end); };
-  Status sent = try_until(deadline);
+  const auto try_now = [&] { return endpoint_.send(peer, message, queue.second, on_completion, TimePoint()); };
+  Status sent = try_now();
   if (sent.code() == Code::kUnavailable) {
     const auto known = endpoint_.statistics(peer);
     if (known.ok() && (known->state == PeerState::kLost || known->state == PeerState::kLeft)) {
@@ -75,7 +65,7 @@ Result<Outbox::Fate> Outbox::attempt(const Queue& queue, const wire::Message& me
     }
     // Said before trying again, so that no completion goes by unnoticed in between.
     wants_room_->store(true);
-    sent = try_until(TimePoint());
+    sent = try_now();
     if (sent.code() == Code::kUnavailable) return Fate::kKept;
     if (kept_.empty()) wants_room_->store(false);
   }

@@ -13,7 +13,6 @@
 #include <string>
 #include <utility>
 
-#include "ravnest/base/clock.h"
 #include "ravnest/base/status.h"
 #include "ravnest/transport/endpoint.h"
 
@@ -32,9 +31,6 @@ class Outbox {
   Status send(const std::string& peer, wire::Message message);
   // Sends what has room by now.
   Status flush();
-  // Waits until all that is kept was accepted or dropped; kDeadline with the peer's name where that lasts. Only for a
-  // thread that has no more to receive.
-  Status drain(TimePoint deadline);
 
   // Whether a message would go at once, as far as is known: nothing is kept for the peer.
   bool has_room(const std::string& peer, Priority priority) const { return !kept_.contains({peer, priority}); }
@@ -44,8 +40,7 @@ class Outbox {
   enum class Fate : unsigned char { kSettled, kKept };
   using Queue = std::pair<std::string, Priority>;
 
-  Result<Fate> attempt(const Queue& queue, const wire::Message& message, TimePoint deadline);
-  Status flush(TimePoint deadline);
+  Result<Fate> attempt(const Queue& queue, const wire::Message& message);
 
   Endpoint& endpoint_;
   const Channel channel_;

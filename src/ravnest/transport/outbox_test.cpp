@@ -52,17 +52,6 @@ TEST_F(OutboxTest, WhatHasNoRoomIsKeptAndGoesInItsOrder) {
   EXPECT_EQ(outbox_.dropped(), 0U);
 }
 
-TEST_F(OutboxTest, DrainWaitsUntilAllIsAccepted) {
-  for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(send(i).ok());
-  const Status late = outbox_.drain(in_seconds(0.05));
-  EXPECT_EQ(late, deadline("b has not taken 4 messages in time"));
-  b_ = network_.open("b", {"a"}, {});
-  const Status drained = outbox_.drain(patiently());
-  EXPECT_TRUE(drained.ok()) << drained;
-  EXPECT_TRUE(outbox_.has_room("b", Priority::kUrgent));
-  EXPECT_EQ(take(5).size(), 5U);
-}
-
 TEST_F(OutboxTest, WhatIsForAPeerThatHasLeftIsDroppedAndCounted) {
   b_ = network_.open("b", {"a"}, {});
   ASSERT_TRUE(next_state(*a_, "b", PeerState::kUp).ok());

@@ -97,6 +97,21 @@ inline bool has_all_up(transport::Endpoint& endpoint, std::size_t peers) {
   return true;
 }
 
+// The same test over each transport: INSTANTIATE_TEST_SUITE_P(Transports, GroupOver, over_each_transport(),
+// name_of_kind)
+struct Kind {
+  const char* name;
+  std::function<std::unique_ptr<Nodes>(std::size_t)> make;
+
+  friend std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
+};
+
+inline auto over_each_transport() {
+  return testing::Values(Kind{"Inproc", [](std::size_t n) { return std::make_unique<InprocNodes>(n); }},
+                         Kind{"Tls", [](std::size_t n) { return std::make_unique<TlsNodes>(n); }});
+}
+inline std::string name_of_kind(const testing::TestParamInfo<Kind>& kind) { return kind.param.name; }
+
 // What each member's thread does, all at the same time; returns when all are done.
 inline void at_once(std::size_t members, const std::function<void(std::size_t)>& what) {
   std::vector<std::thread> threads;
