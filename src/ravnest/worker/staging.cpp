@@ -6,14 +6,8 @@
 #include <algorithm>
 
 namespace ravnest::worker {
-namespace {
 
 using at::Tensor;
-
-// 64 MiB; a tensor that is larger makes it as large as itself.
-constexpr std::int64_t kBlockElements = 16 << 20;
-
-}  // namespace
 
 void Staging::fetch(const Tensor& tensor, std::span<float> to) {
   TORCH_CHECK(to.size() == static_cast<std::size_t>(tensor.numel()), "a tensor has ", tensor.numel(), " values, not ",
@@ -35,25 +29,20 @@ Tensor Staging::send(const Tensor& values, c10::Device device) {
 }
 
 void Staging::finish() {
-  if (used_ == 0) return;
+  if (pinned_.empty()) return;
   const c10::impl::VirtualGuardImpl streams(device_.type());
   streams.synchronizeStream(streams.getStream(device_));
   for (const auto& [place, to] : fetched_)
     std::ranges::copy_n(place.const_data_ptr<float>(), std::ssize(to), to.data());
   fetched_.clear();
-  used_ = 0;
+  pinned_.clear();
 }
 
 Tensor Staging::take_place(std::int64_t elements, c10::Device device) {
-  if (!block_.defined() || used_ + elements > block_.numel()) finish();
-  if (!block_.defined() || elements > block_.numel()) {
-    block_ =
-        at::empty({std::max(elements, kBlockElements)}, at::device(at::kCPU).dtype(at::kFloat).pinned_memory(true));
-  }
+  // Waiting for the copies costs less than more pinned memory.
+  if (!pinned_.has_room(elements, at::kFloat)) finish();
   device_ = device;
-  const Tensor place = block_.narrow(0, used_, elements);
-  used_ += elements;
-  return place;
+  return pinned_.take(elements, at::kFloat);
 }
 
 }  // namespace ravnest::worker

@@ -1,8 +1,7 @@
 // Values of tensors on their way between a device and this host, as floats.
 //
-// Those of a GPU go through a block of pinned memory, which is kept: the GPU copies to and from it by itself, several
-// tensors at a time, while ordinary memory would hold up training. Tensors of the CPU are read and given as they are.
-// Of one stage, on one device, used by the thread that computes.
+// Those of a GPU go through pinned memory, several tensors at a time. Tensors of the CPU are read and given as they
+// are. Of one stage, on one device, used by the thread that computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +9,8 @@
 #include <cstddef>
 #include <span>
 #include <vector>
+
+#include "ravnest/graph/run/pinned_memory.h"
 
 namespace ravnest::worker {
 
@@ -27,12 +28,11 @@ class Staging {
     at::Tensor place;
     std::span<float> to;
   };
-  // A part of the block that no copy uses.
+  // Pinned memory that no copy uses.
   at::Tensor take_place(std::int64_t elements, c10::Device device);
 
-  at::Tensor block_;
+  graph::PinnedMemory pinned_;
   c10::Device device_ = c10::kCPU;  // that the copies under way are of
-  std::int64_t used_ = 0;
   std::vector<Fetched> fetched_;
 };
 

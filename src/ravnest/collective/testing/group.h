@@ -34,25 +34,25 @@ class Nodes {
   const std::vector<std::string> names;
 
  protected:
-  explicit Nodes(std::size_t members) : names(first_letters(members)) {}
+  explicit Nodes(std::vector<std::string> members) : names(std::move(members)) {}
 
   std::vector<std::string> peers_of(std::size_t member) const {
     std::vector<std::string> peers = names;
     peers.erase(peers.begin() + static_cast<std::ptrdiff_t>(member));
     return peers;
   }
-
- private:
-  static std::vector<std::string> first_letters(std::size_t members) {
-    std::vector<std::string> letters;
-    for (std::size_t i = 0; i < members; ++i) letters.emplace_back(1, static_cast<char>('a' + i));
-    return letters;
-  }
 };
+
+inline std::vector<std::string> first_letters(std::size_t members) {
+  std::vector<std::string> letters;
+  for (std::size_t i = 0; i < members; ++i) letters.emplace_back(1, static_cast<char>('a' + i));
+  return letters;
+}
 
 class InprocNodes final : public Nodes {
  public:
-  explicit InprocNodes(std::size_t members) : Nodes(members) {}
+  explicit InprocNodes(std::size_t members) : InprocNodes(first_letters(members)) {}
+  explicit InprocNodes(std::vector<std::string> members) : Nodes(std::move(members)) {}
   std::unique_ptr<transport::Endpoint> open(std::size_t member, transport::SessionOptions options) override {
     return network.open(names[member], peers_of(member), options);
   }
@@ -62,7 +62,8 @@ class InprocNodes final : public Nodes {
 
 class TlsNodes final : public Nodes {
  public:
-  explicit TlsNodes(std::size_t members) : Nodes(members) {
+  explicit TlsNodes(std::size_t members) : TlsNodes(first_letters(members)) {}
+  explicit TlsNodes(std::vector<std::string> members) : Nodes(std::move(members)) {
     for (const std::string& name : names) addresses_[name] = {"127.0.0.1", free_port()};
   }
   std::unique_ptr<transport::Endpoint> open(std::size_t member, transport::SessionOptions session) override {

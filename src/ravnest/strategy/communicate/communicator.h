@@ -2,10 +2,10 @@
 //
 // All operations are asynchronous. They are carried out in the order of issue, which has to be the same on all ranks,
 // as have the kind, the number and the type of what is exchanged, and the root. Each may begin before those before it
-// have been waited for. After an operation all ranks hold the same bits.
+// have been waited for. What all ranks get has the same bits on all of them.
 // Tensors are flat: contiguous, with at least one dimension, and on this communicator's device. They are replaced in
-// place; until waited for, nobody else reads or changes them. On a GPU an operation takes what the current stream has
-// made of them by the time of the call.
+// place; until waited for, nobody else reads or changes them, but later operations on the same tensor may begin. On a
+// GPU an operation takes what the current stream has made of them by the time of the call.
 //
 // Failure: a rank that is lost, or an abort, breaks the communicator. Every operation that is not complete by then, and
 // every later one, ends with that first reason; what is in their tensors is of no use, and may still change until the
