@@ -1,6 +1,7 @@
 #include "ravnest/strategy/communicate/ring_communicator.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <utility>
 
