@@ -1,0 +1,45 @@
+#include "ravnest/strategy/communicate/nccl_stream.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace ravnest::strategy {
+namespace {
+
+c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
+
+}  // namespace
+
+NcclStream::NcclStream(c10::Device device) {
+  if (device.is_cpu()) return;
+  stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/true);
+}
+
+void NcclStream::enter() const {
+  if (!stream_) return;
+  const c10::impl::VirtualGuardImpl devices(stream_->device_type());
+  devices.setDevice(stream_->device());
+  devices.exchangeStream(*stream_);
+}
+
+void* NcclStream::handle() const { return stream_ ? stream_->native_handle() : nullptr; }
+
+StreamMark::StreamMark(c10::Device device) {
+  if (device.is_cpu()) return;
+  stream_ = current_stream(device);
+  event_.emplace(device.type());
+  event_->record(*stream_);
+}
+
+bool StreamMark::reached() const { return !event_ || event_->query(); }
+
+void StreamMark::hold_up_current_stream() const {
+  if (event_) event_->block(current_stream(stream_->device()));
+}
+
+void StreamMark::hold_up_host() const {
+  if (event_) event_->synchronize();
+}
+
+bool StreamMark::is_of_current_stream() const { return !stream_ || *stream_ == current_stream(stream_->device()); }
+
+}  // namespace ravnest::strategy
