@@ -3,10 +3,12 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
+#include <ctime>
 #include <utility>
 #include <vector>
 
 #include "ravnest/base/printable.h"
+#include "ravnest/identity/derive.h"
 #include "ravnest/identity/identity.h"
 #include "ravnest/identity/openssl.h"
 
@@ -54,10 +56,22 @@ bool set_serial(X509* certificate) {
          BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)) != nullptr;
 }
 
-bool set_times(X509* certificate, WallTime now) {
-  const auto seconds = [](WallTime time) { return std::chrono::system_clock::to_time_t(time); };
-  return ASN1_TIME_set(X509_getm_notBefore(certificate), seconds(now - kBefore)) != nullptr &&
-         ASN1_TIME_set(X509_getm_notAfter(certificate), seconds(now - kBefore + kLifetime)) != nullptr;
+struct Validity {
+  std::time_t from = 0;
+  std::time_t until = 0;
+};
+
+Validity validity_at(WallTime now) {
+  using std::chrono::system_clock;
+  return {system_clock::to_time_t(now - kBefore), system_clock::to_time_t(now - kBefore + kLifetime)};
+}
+
+// From 1970 to the last second that a certificate can name, which stands for "no end" (RFC 5280, 4.1.2.5).
+constexpr Validity kAlways = {0, 253402300799};
+
+bool set_times(X509* certificate, const Validity& validity) {
+  return ASN1_TIME_set(X509_getm_notBefore(certificate), validity.from) != nullptr &&
+         ASN1_TIME_set(X509_getm_notAfter(certificate), validity.until) != nullptr;
 }
 
 bool add_extensions(X509* certificate, X509* issuer, const std::vector<ExtensionText>& texts) {
@@ -70,14 +84,14 @@ bool add_extensions(X509* certificate, X509* issuer, const std::vector<Extension
 }
 
 // A certificate for `key`, signed by the issuer's; an issuer of null is the certificate itself.
-Result<Certificate> signed_certificate(const Subject& subject, WallTime now, const Key& key, X509* issuer,
+Result<Certificate> signed_certificate(const Subject& subject, const Validity& validity, const Key& key, X509* issuer,
                                        EVP_PKEY* issuer_key, const std::vector<ExtensionText>& extensions) {
   Certificate made(X509_new());
   if (made == nullptr) return openssl_failure(Code::kInternal, "make a certificate");
   if (issuer == nullptr) issuer = made.get();
   X509_NAME* name = X509_get_subject_name(made.get());
   const bool complete = X509_set_version(made.get(), kX509Version3) == 1 && set_serial(made.get()) &&
-                        set_times(made.get(), now) && add_part(name, "O", subject.organisation) &&
+                        set_times(made.get(), validity) && add_part(name, "O", subject.organisation) &&
                         add_part(name, "CN", subject.common_name) &&
                         X509_set_issuer_name(made.get(), X509_get_subject_name(issuer)) == 1 &&
                         X509_set_pubkey(made.get(), key.get()) == 1 && add_extensions(made.get(), issuer, extensions) &&
@@ -95,21 +109,43 @@ Result<Identity> as_pem(const Key& key, const Result<Certificate>& certificate) 
   return Identity{*first, *second};
 }
 
+Result<Identity> authority_of(const std::string& title, const Validity& validity, const Key& key) {
+  return as_pem(key, signed_certificate({title, ""}, validity, key, nullptr, key.get(),
+                                        {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
+                                         {NID_key_usage, "critical,keyCertSign,cRLSign"},
+                                         {NID_subject_key_identifier, "hash"}}));
+}
+
 }  // namespace
 
-Result<Authority> Authority::create(std::string_view plan_id, WallTime now) {
+Result<std::string> Authority::title_of(std::string_view plan_id) {
   if (!is_plain_name(plan_id, kLongestPlanId))
     return invalid("\"", printable(plan_id), "\" cannot be the id of a plan: it needs 1 to ", kLongestPlanId,
                    " letters, digits, '.', '_' and '-'");
-  Authority authority(text("ravnest plan ", plan_id), now);
+  return text("ravnest plan ", plan_id);
+}
+
+Result<Authority> Authority::create(std::string_view plan_id, WallTime now) {
+  auto title = title_of(plan_id);
+  if (!title.ok()) return title.status();
   const Key key(EVP_EC_gen("P-256"));
   if (key == nullptr) return openssl_failure(Code::kInternal, "make the authority's key");
-  Result<Identity> own = as_pem(key, signed_certificate({authority.title_, ""}, now, key, nullptr, key.get(),
-                                                        {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
-                                                         {NID_key_usage, "critical,keyCertSign,cRLSign"},
-                                                         {NID_subject_key_identifier, "hash"}}));
+  Authority authority(*std::move(title), now);
+  Result<Identity> own = authority_of(authority.title_, validity_at(now), key);
   if (!own.ok()) return own.status();
-  authority.own_ = std::move(*own);
+  authority.own_ = *std::move(own);
+  return authority;
+}
+
+Result<Authority> Authority::derive(ByteSpan secret, std::string_view plan_id, WallTime now) {
+  auto title = title_of(plan_id);
+  if (!title.ok()) return title.status();
+  const Result<Key> key = derive_key(secret, "certificate authority");
+  if (!key.ok()) return key.status();
+  Authority authority(*std::move(title), now);
+  Result<Identity> own = authority_of(authority.title_, kAlways, *key);
+  if (!own.ok()) return own.status();
+  authority.own_ = *std::move(own);
   return authority;
 }
 
@@ -123,7 +159,8 @@ Result<Identity> Authority::issue(std::string_view node_name) const {
   if (!issuer_key.ok()) return issuer_key.status();
   const Key key(EVP_EC_gen("P-256"));
   if (key == nullptr) return openssl_failure(Code::kInternal, text("make a key for ", node_name));
-  return as_pem(key, signed_certificate({std::string(node_name), title_}, now_, key, issuer->get(), issuer_key->get(),
+  return as_pem(key, signed_certificate({std::string(node_name), title_}, validity_at(now_), key, issuer->get(),
+                                        issuer_key->get(),
                                         {{NID_basic_constraints, "critical,CA:FALSE"},
                                          {NID_key_usage, "critical,digitalSignature"},
                                          {NID_ext_key_usage, "serverAuth,clientAuth"},

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ravnest/base/bytes.h"
 #include "ravnest/base/status.h"
 
 namespace ravnest::identity {
@@ -31,6 +32,12 @@ class Authority {
   // for five years. kInvalid where the id is not 1 to 50 letters, digits, '.', '_' and '-'.
   static Result<Authority> create(std::string_view plan_id, WallTime now = std::chrono::system_clock::now());
 
+  // The authority that everyone with that secret comes to, for nodes that have nothing else in common: the same key and
+  // subject each time, valid at any time, so that all accept what any of them issues. `now` is for what it issues.
+  // The secret has to be one that nobody can guess. kInvalid as above.
+  static Result<Authority> derive(ByteSpan secret, std::string_view plan_id,
+                                  WallTime now = std::chrono::system_clock::now());
+
   // A new key, and a certificate for it: subject `CN=NAME,O=ravnest plan ID`, for both ends of a TLS connection, unable
   // to sign others. kInvalid where the name is not 1 to 63 of the same characters.
   Result<Identity> issue(std::string_view node_name) const;
@@ -40,6 +47,7 @@ class Authority {
 
  private:
   Authority(std::string title, WallTime now) : title_(std::move(title)), now_(now) {}
+  static Result<std::string> title_of(std::string_view plan_id);
 
   std::string title_;  // "ravnest plan ID"
   WallTime now_;
