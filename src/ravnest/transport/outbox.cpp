@@ -18,6 +18,7 @@ Priority priority_of(const wire::Message& message) {
     Priority operator()(const wire::Averaging&) const { return Priority::kUrgent; }
     Priority operator()(const wire::Account&) const { return Priority::kUrgent; }
     Priority operator()(const wire::Closed&) const { return Priority::kUrgent; }
+    Priority operator()(const wire::Meeting&) const { return Priority::kUrgent; }
   };
   return std::visit(ByKind(), message);
 }

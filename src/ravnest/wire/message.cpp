@@ -219,6 +219,24 @@ void fields(auto& f, Ready& ready) {
   f(ready.settings);
 }
 
+void fields(auto& f, Join& join) {
+  f(join.world);
+  f(join.host);
+  f(join.port);
+  f(join.settings);
+}
+
+void fields(auto& f, RankAddress& address) {
+  f(address.host);
+  f(address.port);
+}
+
+void fields(auto& f, Table& table) { f(table.addresses); }
+
+void fields(auto& /*f*/, Connected& /*connected*/) {}
+
+void fields(auto& /*f*/, AllConnected& /*connected*/) {}
+
 void fields(auto& f, Task& task) {
   f(task.save);
   f(task.run);

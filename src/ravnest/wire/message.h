@@ -17,6 +17,7 @@
 #include "ravnest/base/status.h"
 #include "ravnest/codec/codec.h"
 #include "ravnest/wire/call_messages.h"
+#include "ravnest/wire/meeting_messages.h"
 
 namespace ravnest::wire {
 
@@ -201,8 +202,8 @@ struct Failed {
 };
 
 // The order is the numbering on the wire: new kinds go to the end.
-using Message =
-    std::variant<Forward, Backward, RingChunk, Ready, Report, TiedTensors, Failed, Over, Averaging, Account, Closed>;
+using Message = std::variant<Forward, Backward, RingChunk, Ready, Report, TiedTensors, Failed, Over, Averaging, Account,
+                             Closed, Meeting>;
 
 struct EncodedMessage {
   std::vector<Slice> parts;  // in order; the first is the head

@@ -88,7 +88,8 @@ std::vector<Message> one_of_each() {
           Over{15, {true, "a1b2", 7}},
           Averaging(sample_state()),
           sample_account(),
-          Closed{97.25, true, "node_1 (stage 1) failed: the disk is full"}};
+          Closed{97.25, true, "node_1 (stage 1) failed: the disk is full"},
+          Meeting(Join{4, "10.0.0.2", 40001, {{"model", "a1b2"}}})};
 }
 
 Result<Message> round_trip(const Message& message) {
@@ -198,6 +199,17 @@ TEST(Message, WhatIsSaidOfAveragingComesBackAsItWas) {
   }
 }
 
+TEST(Message, WhatIsSaidInAMeetingComesBackAsItWas) {
+  const std::vector<Meeting> one_of_each = {Join{4, "10.0.0.2", 40001, {{"model", "a1b2"}, {"release", "1.0"}}},
+                                            Table{{{"", 29500}, {"10.0.0.2", 40001}}}, Connected{}, AllConnected{}};
+  ASSERT_EQ(one_of_each.size(), std::variant_size_v<Meeting>);
+  for (const Meeting& meeting : one_of_each) {
+    const auto again = round_trip(meeting);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(std::get<Meeting>(*again), meeting) << meeting.index();
+  }
+}
+
 TEST(Message, ATensorOfAnyTypeComesBack) {
   for (int number = 0; number <= static_cast<int>(DType::kUInt64); ++number) {
     const auto dtype = static_cast<DType>(number);
@@ -269,6 +281,16 @@ TEST(Message, TheBytesOfAMessageAreThese) {
             "00000000000000000000000000000000a0a1a2a3a4a5a6a7");
 }
 
+TEST(Message, TheBytesOfAMeetingAreThese) {
+  const Meeting join = Join{.world = 4, .host = "10.0.0.2", .port = 40001, .settings = {{"model", "a1"}}};
+  EXPECT_EQ(hex(joined(*encode(join))),
+            "2b0000000b00040000000800000031302e302e302e32419c01000000050000006d6f64656c020000006131");
+  EXPECT_EQ(hex(joined(*encode(Meeting(Table{{{"", 29500}, {"b", 1}}})))),
+            "170000000b0102000000000000003c730100000062"
+            "0100");
+  EXPECT_EQ(hex(joined(*encode(Meeting(Connected())))), "060000000b02");
+}
+
 TEST(Message, KindsKeepTheirNumbers) {
   const auto messages = one_of_each();
   for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -276,7 +298,9 @@ TEST(Message, KindsKeepTheirNumbers) {
   }
   EXPECT_EQ(joined(*encode(Averaging(ClusterMissing()))).at(5), std::byte{6});
   static_assert(std::variant_size_v<Averaging> == 7);
-  static_assert(std::variant_size_v<Message> == 11, "a new kind belongs into this test, and to the end of the list");
+  EXPECT_EQ(joined(*encode(Meeting(AllConnected()))).at(5), std::byte{3});
+  static_assert(std::variant_size_v<Meeting> == 4);
+  static_assert(std::variant_size_v<Message> == 12, "a new kind belongs into this test, and to the end of the list");
 }
 
 // -- what does not add up
@@ -314,8 +338,8 @@ TEST(Message, FieldsOfALaterMinorVersionAreIgnored) {
 
 TEST(Message, AnUnknownKindIsCorrupt) {
   std::vector<std::byte> bytes = joined(*encode(Failed{1, false, "now"}));
-  bytes[4] = std::byte{11};
-  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 11"));
+  bytes[4] = std::byte{12};
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 12"));
   bytes[4] = std::byte{255};
   EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt);
   bytes = joined(*encode(Averaging(CallRound())));
