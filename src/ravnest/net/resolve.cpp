@@ -108,6 +108,17 @@ std::vector<std::string> own_addresses() {
   return written;
 }
 
+std::string own_address_towards(const HostAddress& address) {
+  // To connect a datagram socket is to choose a route, and no more.
+  const Socket socket(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  HostAddress own;
+  own.size = sizeof own.storage;
+  if (::connect(socket.descriptor(), address.raw(), address.size) != 0 ||
+      ::getsockname(socket.descriptor(), reinterpret_cast<sockaddr*>(&own.storage), &own.size) != 0)
+    return "";
+  return own.host();
+}
+
 bool is_here(const HostAddress& address) {
   if (address.is_any() || address.is_loopback()) return true;
   const std::vector<std::string> own = own_addresses();

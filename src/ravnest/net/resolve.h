@@ -38,6 +38,9 @@ Result<std::vector<HostAddress>> resolve(const std::string& host, std::uint16_t 
 // The addresses of this machine's own interfaces, as HostAddress::host writes them.
 std::vector<std::string> own_addresses();
 
+// The number of the interface by which this machine reaches the address; empty where there is no way. Sends nothing.
+std::string own_address_towards(const HostAddress& address);
+
 // Whether the address is this machine's own: of an interface, of loopback, or the one for all of them.
 bool is_here(const HostAddress& address);
 

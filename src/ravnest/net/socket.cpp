@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <ctime>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -189,6 +190,15 @@ std::string Socket::peer() const {
   socklen_t size = sizeof address;
   if (::getpeername(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "unknown";
   return written(reinterpret_cast<const sockaddr*>(&address), size);
+}
+
+std::string Socket::peer_host() const {
+  HostAddress address;
+  address.size = sizeof address.storage;
+  if (::getpeername(descriptor_, reinterpret_cast<sockaddr*>(&address.storage), &address.size) != 0) return "unknown";
+  constexpr std::string_view kMapped = "::ffff:";
+  const std::string host = address.host();
+  return host.starts_with(kMapped) && host.find('.') != std::string::npos ? host.substr(kMapped.size()) : host;
 }
 
 Result<Listener> Listener::open(const std::string& host, std::uint16_t port) {

@@ -53,6 +53,8 @@ class Socket {
 
   // Who is at the other end, for messages.
   std::string peer() const;
+  // Its host alone, as a number that others can dial: of an IPv4 host that reached an IPv6 socket, the IPv4 one.
+  std::string peer_host() const;
   int descriptor() const { return descriptor_; }
 
  private:

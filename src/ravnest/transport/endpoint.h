@@ -48,7 +48,9 @@ inline std::ostream& operator<<(std::ostream& out, PeerState state) { return out
 // What keeps a peer away, as far as there is something to decide on; the reason tells people the rest.
 enum class PeerTrouble : std::uint8_t {
   kNone,
-  kOtherPlan,  // its certificate is good, but of another plan: waiting will not help
+  kOtherPlan,     // its certificate is good, but of another plan: waiting will not help
+  kOtherProgram,  // what answers at its address does not speak TLS
+  kRefused,       // it does not let this node in; the reason is its own
 };
 
 enum class Channel : std::uint8_t {

@@ -45,8 +45,9 @@ bool runs_already(const tcp::Options& network) {
 }  // namespace
 
 Joined join_network(const tcp::Options& network) {
-  auto endpoint = tcp::open(network);
-  if (endpoint.ok() || endpoint.status().code() != Code::kUnavailable) return {std::move(endpoint), nullptr};
+  auto opened = tcp::open(network);
+  if (opened.ok()) return {std::unique_ptr<transport::Endpoint>(*std::move(opened)), nullptr};
+  if (opened.status().code() != Code::kUnavailable) return {opened.status(), nullptr};
   if (runs_already(network)) {
     const std::string owner = port_owner(network.listen.port);
     return {unavailable(network.name, " runs already: it answers at ", network.listen,
@@ -58,7 +59,7 @@ Joined join_network(const tcp::Options& network) {
   elsewhere.listen.port = 0;
   elsewhere.log = Logger(network.name, Level::kOff);
   auto other = tcp::open(std::move(elsewhere));
-  return {std::move(endpoint), other.ok() ? std::move(*other) : nullptr};
+  return {opened.status(), other.ok() ? std::move(*other) : nullptr};
 }
 
 void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nodes, int stage,

@@ -42,6 +42,7 @@ struct Connection {
   FrameWriter writer RAVNEST_GUARDED_BY(in_use);
   std::atomic<bool> full = false;  // waits for room to write; may be read without `in_use`
   bool finished_writing = false;
+  bool refused = false;  // the other side does not let this node in
   // Bytes that the statistics know.
   std::uint64_t counted_in RAVNEST_GUARDED_BY(in_use) = 0;
   std::uint64_t counted_out RAVNEST_GUARDED_BY(in_use) = 0;

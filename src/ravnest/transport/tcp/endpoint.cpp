@@ -34,12 +34,29 @@ SwitchboardOptions board_options(const Options& options) {
   return board;
 }
 
-class TcpEndpoint final : public Endpoint {
+Status check_insecure(const Options& options, const Address& address) {
+  if (options.insecure != Insecure::kOnLoopback || is_loopback(address.host)) return {};
+  return invalid(address, " is not this machine's loopback address: without TLS anyone there could take part in ",
+                 options.name,
+                 "'s training and read all of it. Leave insecure out, so that it uses the plan's identity");
+}
+
+Status check_insecure(const Options& options) {
+  if (Status allowed = check_insecure(options, options.listen); !allowed.ok()) return allowed;
+  for (const Peer& peer : options.peers) {
+    if (peer.address.port == 0) continue;
+    if (Status allowed = check_insecure(options, dialled(peer.address)); !allowed.ok()) return allowed;
+  }
+  return {};
+}
+
+class TcpEndpoint final : public NetworkEndpoint {
  public:
   TcpEndpoint(Options options, std::optional<TlsContext> tls, Listener listener)
       : options_(std::move(options)),
         board_(board_options(options_), clock_,
                [this](const std::string& peer, std::uint64_t bytes) { loop_->wake(peer, bytes); }),
+        port_(listener.port()),
         loop_(std::make_unique<Loop>(options_, std::move(tls), std::move(listener), board_)) {}
   ~TcpEndpoint() override {
     loop_.reset();
@@ -54,6 +71,14 @@ class TcpEndpoint final : public Endpoint {
   Result<Event> receive(TimePoint deadline, Channel channel) override { return board_.receive(deadline, channel); }
   void interrupt(Channel channel) override { board_.interrupt(channel); }
   Result<PeerStatistics> statistics(const std::string& peer) const override { return board_.statistics(peer); }
+  std::uint16_t port() const override { return port_; }
+  std::string host_of(const std::string& peer) const override { return loop_->host_of(peer); }
+  Status meet(const std::string& peer, const Address& address) override {
+    if (!board_.knows(peer)) return not_found(peer, " is not a peer of ", name());
+    if (Status allowed = check_insecure(options_, dialled(address)); !allowed.ok()) return allowed;
+    loop_->meet(peer, address);
+    return {};
+  }
   Status close(TimePoint deadline) override {
     if (closed_.exchange(true)) return {};
     board_.stop_sending();
@@ -68,23 +93,10 @@ class TcpEndpoint final : public Endpoint {
   SystemClock clock_;
   const Options options_;
   Switchboard board_;
+  const std::uint16_t port_;
   std::unique_ptr<Loop> loop_;
   std::atomic<bool> closed_ = false;
 };
-
-Status check_insecure(const Options& options) {
-  const auto refuse = [&](const Address& address) {
-    return invalid(address, " is not this machine's loopback address: without TLS anyone there could take part in ",
-                   options.name,
-                   "'s training and read all of it. Leave insecure out, so that it uses the plan's identity");
-  };
-  if (options.insecure == Insecure::kAnywhere) return {};
-  if (!is_loopback(options.listen.host)) return refuse(options.listen);
-  for (const Peer& peer : options.peers) {
-    if (!is_loopback(dialled(peer.address).host)) return refuse(peer.address);
-  }
-  return {};
-}
 
 Result<std::optional<TlsContext>> tls_of(const Options& options) {
   if (options.insecure != Insecure::kNo) {
@@ -124,7 +136,7 @@ bool is_loopback(const std::string& host) {
          (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos);
 }
 
-Result<std::unique_ptr<Endpoint>> open(Options options) {
+Result<std::unique_ptr<NetworkEndpoint>> open(Options options) {
   for (const Peer& peer : options.peers) {
     if (peer.name == options.name) return invalid(options.name, " is named as its own peer");
   }
@@ -142,7 +154,7 @@ Result<std::unique_ptr<Endpoint>> open(Options options) {
   if (!listener.ok()) {
     return listener.status().with_context(text(options.name, " cannot listen on ", options.listen));
   }
-  return std::unique_ptr<Endpoint>(
+  return std::unique_ptr<NetworkEndpoint>(
       std::make_unique<TcpEndpoint>(std::move(options), std::move(tls).value(), std::move(listener).value()));
 }
 

@@ -27,6 +27,16 @@ constexpr int kAcceptTurn = 64;
 constexpr std::uint64_t kShortMessage = 128 << 10;
 constexpr int kFramesHere = 4;
 
+// What kept the connection from being used, for those who have to decide.
+PeerTrouble trouble_of(const Connection& connection) {
+  if (connection.refused) return PeerTrouble::kRefused;
+  switch (connection.stream.trouble()) {
+    case TlsTrouble::kOtherPlan: return PeerTrouble::kOtherPlan;
+    case TlsTrouble::kNotTls: return PeerTrouble::kOtherProgram;
+    default: return PeerTrouble::kNone;
+  }
+}
+
 }  // namespace
 
 Loop::Loop(const Options& options, std::optional<TlsContext> tls, Listener listener, Switchboard& board)
@@ -71,6 +81,34 @@ void Loop::wake(const std::string& peer, std::uint64_t bytes) {
   if (bytes == 0 || bytes > kShortMessage || !write_here(peer)) wake();
 }
 
+void Loop::meet(const std::string& peer, const Address& address) {
+  {
+    const MutexLock lock(met_mutex_);
+    met_[peer] = dialled(address);
+  }
+  wakeup_.raise();
+}
+
+void Loop::take_met() {
+  std::map<std::string, Address> met;
+  {
+    const MutexLock lock(met_mutex_);
+    met.swap(met_);
+  }
+  for (auto& [peer, address] : met) {
+    Line& line = lines_[peer];
+    line.address = std::move(address);
+    line.backoff = kFirstBackoff;
+    line.retry_at = clock_.now() + (line.preferred ? Duration::zero() : kCourtesy);
+  }
+}
+
+std::string Loop::host_of(const std::string& peer) {
+  const MutexLock lock(open_mutex_);
+  const auto found = open_.find(peer);
+  return found == open_.end() ? "" : found->second->stream.socket().peer_host();
+}
+
 // Writes what there is for the peer; false where the network's thread has to go on. It saves a short message the way
 // through another thread, which would double its round trip.
 bool Loop::write_here(const std::string& peer) {
@@ -108,6 +146,7 @@ void Loop::run() {
       if (connection == nullptr) continue;
       pump_or_drop(*connection);
     }
+    take_met();
     const TimePoint now = clock_.now();
     if (now >= look_at_) judge(now);
     expire(now);
@@ -133,7 +172,7 @@ int Loop::timeout_ms() const {
   const TimePoint now = clock_.now();
   TimePoint next = std::min(now + kBeat, goodbye_until_.load());
   for (const auto& [name, line] : lines_) {
-    if (line.connection == 0 && !line.dialling) next = std::min(next, line.retry_at);
+    if (line.connection == 0 && !line.dialling && line.address.port != 0) next = std::min(next, line.retry_at);
     // What a full connection has to say is due when there is room: asking before would be asking all the time.
     const auto connection = line.linked ? connections_.find(line.connection) : connections_.end();
     const bool is_full = connection != connections_.end() && connection->second->full;
@@ -240,7 +279,7 @@ void Loop::take_dialled() {
 void Loop::dial_due(TimePoint now) {
   if (said_goodbye_) return;
   for (auto& [name, line] : lines_) {
-    if (line.connection != 0 || line.dialling || now < line.retry_at) continue;
+    if (line.connection != 0 || line.dialling || line.address.port == 0 || now < line.retry_at) continue;
     const Status started = diallings_.start([peer = name, address = line.address](int stop) {
       return Dialled{peer, Socket::connect(address, Wait::of(kDiallingTime, stop))};
     });
@@ -313,8 +352,7 @@ void Loop::drop(std::uint64_t id, std::string_view reason) {
   if (std::exchange(line->second.linked, false)) {
     board_.unlinked(connection->peer, reason);
   } else {
-    const bool other_plan = connection->stream.trouble() == TlsTrouble::kOtherPlan;
-    board_.note(connection->peer, std::string(reason), other_plan ? PeerTrouble::kOtherPlan : PeerTrouble::kNone);
+    board_.note(connection->peer, std::string(reason), trouble_of(*connection));
   }
   retry_later(line->second);
 }

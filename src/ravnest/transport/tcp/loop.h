@@ -42,6 +42,10 @@ class Loop {
 
   // There are frames to send to the peer, for a message of that many bytes. From any thread.
   void wake(const std::string& peer, std::uint64_t bytes);
+  // The peer is dialled there from now on. From any thread.
+  void meet(const std::string& peer, const Address& address);
+  // Of the peer's connection; empty while there is none. From any thread.
+  std::string host_of(const std::string& peer);
   // Tells all peers that this node ends, waits for that to have gone out or for the deadline, and ends the thread.
   void say_goodbye(TimePoint deadline);
 
@@ -51,8 +55,8 @@ class Loop {
   static constexpr Duration kFirstBackoff = std::chrono::milliseconds(20);
 
   using Connections = std::map<std::uint64_t, std::shared_ptr<Connection>>;
-  struct Line {  // to one peer
-    Address address;
+  struct Line {              // to one peer
+    Address address;         // port 0: not known yet
     bool preferred = false;  // of both ends' dialling, ours wins
     bool dialling = false;
     std::uint64_t connection = 0;  // the one in use, or the one we dialled and greet on; 0: none
@@ -76,11 +80,13 @@ class Loop {
   void accept();
   void add(Socket socket, Side side, const std::string& peer);
   void take_dialled();
+  void take_met();
   void dial_due(TimePoint now);
   void expire(TimePoint now);
   void judge(TimePoint now);
   bool take_leave(TimePoint now);
   void make_room_for_a_stranger();
+  std::string turn_away(TurnedAway who);
   void pump_or_drop(Connection& connection);
   void retry_later(Line& line);
   // The connection is over, for that reason.
@@ -97,6 +103,7 @@ class Loop {
   Status on_hello(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
   Status admit(Connection& connection, const wire::Hello& hello) RAVNEST_REQUIRES(connection.in_use);
   bool is_second(Connection& connection, const wire::Hello& hello) RAVNEST_REQUIRES(connection.in_use);
+  void refuse(Connection& connection, wire::Farewell farewell, TurnedAway who) RAVNEST_REQUIRES(connection.in_use);
   Status on_goodbye(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
   Status take(Connection& connection, FrameReader::Step step) RAVNEST_REQUIRES(connection.in_use);
   Status link(Connection& connection, const wire::Hello& hello) RAVNEST_REQUIRES(connection.in_use);
@@ -120,6 +127,8 @@ class Loop {
   EventDescriptor wakeup_;
   std::map<std::string, Line> lines_;
   Connections connections_;
+  Mutex met_mutex_;
+  std::map<std::string, Address> met_ RAVNEST_GUARDED_BY(met_mutex_);  // told by `meet`, and not taken yet
   Mutex open_mutex_;
   // Those that other threads may write to, by peer.
   std::map<std::string, std::shared_ptr<Connection>> open_ RAVNEST_GUARDED_BY(open_mutex_);

@@ -35,6 +35,8 @@ void Loop::advance(Connection& connection) {
   // One that only looked whether someone is there is not worth a line.
   if (connection.peer.empty() && status.code() != Code::kUnavailable) {
     complaints_.say(clock_.now(), text("refused ", connection.stream.socket().peer(), ": ", status.message()));
+    if (connection.phase == Phase::kHandshake)
+      (void)turn_away({.name = "", .from = connection.stream.socket().peer(), .first = "", .reason = status.message()});
   }
   drop(id, status.message());
 }
@@ -167,8 +169,19 @@ Status Loop::on_hello(Connection& connection) {
                                    : fits.message();
     if (!accepted) return invalid(reason);
     complaints_.say(clock_.now(), text("refused ", connection.stream.socket().peer(), ": ", reason));
-    close_with(connection, fits.code() == Code::kUnsupported ? wire::Farewell::kVersion : wire::Farewell::kRefused,
-               reason);
+    if (fits.code() == Code::kUnsupported) {
+      close_with(connection, wire::Farewell::kVersion, reason);
+    } else {
+      const bool other_plan = hello.ok() && hello->plan != options_.plan;
+      refuse(connection, wire::Farewell::kRefused,
+             {.why = other_plan ? TurnedAway::Why::kOtherPlan : TurnedAway::Why::kNotAPeer,
+              .name = !certified.empty() ? certified
+                      : hello.ok()       ? printable(hello->from)
+                                         : "",
+              .from = connection.stream.socket().peer(),
+              .first = "",
+              .reason = reason});
+    }
     return {};
   }
   if (hello->purpose == wire::Purpose::kProbe) {
@@ -232,8 +245,25 @@ bool Loop::is_second(Connection& connection, const wire::Hello& hello) {
                          ": the first one", first ? text(", at ", first->stream.socket().peer(), ",") : "",
                          " is connected and goes on");
   }
-  close_with(connection, wire::Farewell::kBusy, admitted.message());
+  const Connection* first = find(line.connection);
+  refuse(connection, wire::Farewell::kBusy,
+         {.why = TurnedAway::Why::kSecond,
+          .name = hello.from,
+          .from = connection.stream.socket().peer(),
+          .first = first ? first->stream.socket().peer() : "",
+          .reason = admitted.message()});
   return true;
+}
+
+// Says no, in the words of this node's owner where it has some: then the other side knows that asking again is in vain.
+void Loop::refuse(Connection& connection, wire::Farewell farewell, TurnedAway who) {
+  const std::string usual = who.reason;
+  const std::string words = turn_away(std::move(who));
+  close_with(connection, words.empty() ? farewell : wire::Farewell::kRefused, words.empty() ? usual : words);
+}
+
+std::string Loop::turn_away(TurnedAway who) {
+  return options_.on_turned_away ? options_.on_turned_away(who) : std::string();
 }
 
 Status Loop::link(Connection& connection, const wire::Hello& hello) {
@@ -259,6 +289,7 @@ Status Loop::on_goodbye(Connection& connection) {
   const auto goodbye = wire::decode_goodbye(connection.reader.body());
   if (!goodbye.ok()) return goodbye.status();
   const std::string reason = printable(goodbye->reason);
+  connection.refused = goodbye->farewell == wire::Farewell::kRefused;
   if (goodbye->farewell == wire::Farewell::kClosing && connection.phase == Phase::kOpen) {
     lines_[connection.peer].linked = false;
     board_.left(connection.peer, reason);
