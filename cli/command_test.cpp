@@ -208,6 +208,15 @@ TEST(CommandsAlone, SimulateEndsWithCtrlC) {
   EXPECT_THAT(simulate.output_until(), HasSubstr("simulating was interrupted"));
 }
 
+TEST(CommandsAlone, TokenPrintsAnotherOneEachTime) {
+  Command first({"token"});
+  EXPECT_EQ(first.ended(), 0);
+  const std::string token = first.output_until();
+  EXPECT_THAT(token, ::testing::MatchesRegex("[a-z2-9]+\n"));
+  EXPECT_EQ(token.size(), 53);
+  EXPECT_NE(Command({"token"}).output_until(), token);
+}
+
 TEST(CommandsAlone, SimulateKnowsItsProtocols) {
   Command simulate({"simulate", "--protocol", "quantum"});
   EXPECT_NE(simulate.ended(), 0);

@@ -41,6 +41,7 @@ constexpr const char* kDescription =
     "  ravnest up                     the same for all nodes of this machine at once\n"
     "  ravnest fuse                   merges the stages that were trained into one state dict\n"
     "  ravnest eval model.pt2         says how good the trained model is\n"
+    "  ravnest token                  makes the secret that the ranks of a data-parallel run share\n"
     "\n"
     "To put a model into a file, in Python: ravnest.capture(model, (example,), path='model.pt2')";
 
@@ -76,6 +77,7 @@ int run(int argc, char** argv) {
   add_up(app, RAVNEST_WITH_TORCH);
   add_fuse(app);
   if constexpr (RAVNEST_WITH_TORCH) add_eval(app);
+  add_token(app);
   if (argc > 1 && !std::string_view(argv[1]).starts_with('-')) require(check_command(app, argv[1]));
   try {
     app.parse(argc, argv);

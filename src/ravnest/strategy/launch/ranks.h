@@ -33,7 +33,7 @@ struct RanksOptions {
   // Called once when the run has failed and the ranks agree on why, by the thread of Ranks: for aborting communicators.
   // It must not call `leave` nor destroy the Ranks.
   std::function<void(const Status& why)> on_failure = {};
-  Logger log;
+  Logger log = Logger();
 };
 
 class Ranks {
@@ -77,12 +77,13 @@ class Ranks {
   void begin(std::optional<wire::Failed> tell) RAVNEST_REQUIRES(mutex_);
   void finish_if_settled();
   Status wait_for_end() RAVNEST_REQUIRES(mutex_);
+  bool has_broken_connection() const;
 
   Met met_;
   const Logger log_;
   const SystemClock clock_;
   std::atomic<std::uint64_t> step_ = 0;
-  std::atomic<bool> ending_thread_ = false;
+  std::atomic<bool> stopping_ = false;
   mutable Mutex mutex_;
   ConditionVariable changed_;
   stage::Ending ending_ RAVNEST_GUARDED_BY(mutex_);

@@ -57,7 +57,7 @@ struct RendezvousOptions {
   PortRange ports = {};                      // of ranks other than rank 0
   std::string host = {};                     // where others reach this rank; empty: as rank 0 sees it
   std::optional<MasterExchange> exchange = {};  // needed where place.agent_store
-  Logger log;
+  Logger log = Logger();
 };
 
 // The ranks of a run, met. `early` is what came for the training while the last ones were still meeting: it goes before

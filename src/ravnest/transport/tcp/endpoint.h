@@ -36,10 +36,11 @@ struct Peer {
 // Someone who wanted a session and does not get it.
 struct TurnedAway {
   enum class Why : unsigned char {
-    kStranger,   // it has shown no certificate of this plan, or does not accept this node's
-    kOtherPlan,  // its certificate is good, but its hello is of another plan
-    kNotAPeer,   // a node of the plan, but none of `peers`
-    kSecond,     // another process with the same name is connected, and goes on
+    kStranger,      // it has shown no certificate of this plan, or does not accept this node's
+    kOtherPlan,     // its certificate is good, but its hello is of another plan
+    kNotAPeer,      // a node of the plan, but none of `peers`
+    kOtherVersion,  // of the protocol
+    kSecond,        // another process with the same name is connected, and goes on
   };
   Why why = Why::kStranger;
   std::string name;   // in its certificate, or as it says where there is no TLS; empty for a stranger

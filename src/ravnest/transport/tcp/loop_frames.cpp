@@ -169,19 +169,17 @@ Status Loop::on_hello(Connection& connection) {
                                    : fits.message();
     if (!accepted) return invalid(reason);
     complaints_.say(clock_.now(), text("refused ", connection.stream.socket().peer(), ": ", reason));
-    if (fits.code() == Code::kUnsupported) {
-      close_with(connection, wire::Farewell::kVersion, reason);
-    } else {
-      const bool other_plan = hello.ok() && hello->plan != options_.plan;
-      refuse(connection, wire::Farewell::kRefused,
-             {.why = other_plan ? TurnedAway::Why::kOtherPlan : TurnedAway::Why::kNotAPeer,
-              .name = !certified.empty() ? certified
-                      : hello.ok()       ? printable(hello->from)
-                                         : "",
-              .from = connection.stream.socket().peer(),
-              .first = "",
-              .reason = reason});
-    }
+    const bool other_version = fits.code() == Code::kUnsupported;
+    const bool other_plan = hello.ok() && hello->plan != options_.plan;
+    TurnedAway who{.why = other_version ? TurnedAway::Why::kOtherVersion
+                          : other_plan  ? TurnedAway::Why::kOtherPlan
+                                        : TurnedAway::Why::kNotAPeer,
+                   .name = certified,
+                   .from = connection.stream.socket().peer(),
+                   .first = "",
+                   .reason = reason};
+    if (certified.empty() && hello.ok()) who.name = printable(hello->from);
+    refuse(connection, other_version ? wire::Farewell::kVersion : wire::Farewell::kRefused, std::move(who));
     return {};
   }
   if (hello->purpose == wire::Purpose::kProbe) {
