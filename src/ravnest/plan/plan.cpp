@@ -1,21 +1,14 @@
 #include "ravnest/plan/plan.h"
 
 #include <algorithm>
-#include <random>
 #include <sstream>
 
+#include "ravnest/base/random_id.h"
 #include "ravnest/plan/predict/segments.h"
 #include "ravnest/plan/rings.h"
 
 namespace ravnest::plan {
 namespace {
-
-std::string random_id() {
-  std::random_device random;
-  std::string id;
-  for (int i = 0; i < 16; ++i) id.push_back("0123456789abcdef"[random() % 16]);
-  return id;
-}
 
 // "{0: 'a', 1: 'b'}", as Python prints a dict.
 template <class Range, class Print>
@@ -29,7 +22,7 @@ class Completion {
  public:
   Completion(const ModelCosts& costs, const Pool& pool, const Formation& formation, const FormOptions& options)
       : costs_(costs), formation_(formation), trainable_(trainable_parameters(costs)), machines_(machines_of(pool)) {
-    plan_.id = random_id();
+    plan_.id = random_id(16);
     plan_.pool = pool;
     plan_.balance = formation.balance;
     plan_.seed = options.seed;

@@ -1,19 +1,12 @@
 #include "ravnest/train/loop/trainer.h"
 
 #include <optional>
-#include <random>
 #include <utility>
+
+#include "ravnest/base/random_id.h"
 
 namespace ravnest::train {
 namespace {
-
-std::string random_id() {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::random_device random;
-  std::string id(12, '0');
-  for (char& digit : id) digit = kDigits[random() % kDigits.size()];
-  return id;
-}
 
 // Tells the others why the run is over; those who ended it know already, and pay no attention.
 Status end_run(Node& node, const Status& failure) {
@@ -56,7 +49,7 @@ Result<TrainOutcome> Trainer::lead(const Poll& poll) {
   Feeder feeder(*node_, position_, poll);
   const auto trained = train_epochs(feeder, options);
   if (!trained.ok()) return trained.status();
-  if (run_.empty()) run_ = random_id();
+  if (run_.empty()) run_ = random_id(12);
   const auto closing = node_->finish({config_.save, run_, position_.epoch}, /*goes_on=*/false, poll);
   if (!closing.ok()) return closing.status();
   return TrainOutcome{trained->seconds, trained->samples,
