@@ -1,19 +1,12 @@
 // `ravnest up`: all nodes of the plan that belong on this machine, with one view of them.
-#include <poll.h>
-
-#include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <filesystem>
-#include <iomanip>
-#include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
-#include "child_process.h"
 #include "commands.h"
-#include "last_words.h"
+#include "local_processes.h"
 #include "ravnest/base/clock.h"
 #include "ravnest/plan/files/local_plan.h"
 #include "stop_signals.h"
@@ -22,20 +15,13 @@ namespace ravnest::cli {
 namespace {
 
 constexpr Duration kLookupTime = std::chrono::seconds(10);
-// Nodes end by themselves when another one fails, unless that one never got as far as to meet them.
-constexpr Duration kAfterFailure = std::chrono::seconds(10);
-constexpr Duration kAfterInterrupt = std::chrono::seconds(5);
+constexpr Duration kAfterNodeFailure = std::chrono::seconds(10);
 
 struct UpOptions {
   std::filesystem::path config = "train.toml";
   std::filesystem::path node_data = "node_data";
   std::filesystem::path trained = "trained";
   std::vector<std::string> command;
-};
-
-struct Member {
-  std::string name;
-  std::unique_ptr<ChildProcess> process;
 };
 
 std::vector<std::string> command_of(const UpOptions& options, const std::string& name) {
@@ -52,135 +38,16 @@ std::vector<std::string> command_of(const UpOptions& options, const std::string&
           options.trained.string()};
 }
 
-class Run {
- public:
-  explicit Run(const StopSignals& signals) : signals_(signals) {}
-
-  void start(const UpOptions& options, const std::vector<std::string>& names) {
-    for (const std::string& name : names) {
-      width_ = std::max(width_, name.size());
-      auto process = require(ChildProcess::start({command_of(options, name), {"RAVNEST_NODE=" + name}}));
-      members_.push_back({name, std::move(process)});
-    }
-  }
-
-  // Until all have ended; the exit status of the first that failed, or 0.
-  int wait() {
-    while (is_anyone_running()) {
-      watch();
-      for (Member& member : members_) look_after(member);
-      if (signals_.came()) {
-        signals_.take();
-        interrupt();
-      }
-      if (deadline_ && SystemClock().now() >= *deadline_) escalate();
-    }
-    was_interrupted_ = was_interrupted_ || signals_.came();
-    say_why();
-    return was_interrupted_ ? kInterruptedStatus : status_;
-  }
-
- private:
-  bool is_anyone_running() const {
-    return std::ranges::any_of(members_, [](const Member& member) { return member.process->is_running(); });
-  }
-
-  void watch() const {
-    std::vector<pollfd> waiting = {{signals_.descriptor(), POLLIN, 0}};
-    for (const Member& member : members_) {
-      waiting.push_back({member.process->output(), POLLIN, 0});
-      waiting.push_back({member.process->exit_descriptor(), POLLIN, 0});
-    }
-    int timeout_ms = -1;
-    if (deadline_) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - SystemClock().now()).count();
-      timeout_ms = static_cast<int>(std::max<std::int64_t>(left, 0));
-    }
-    ::poll(waiting.data(), waiting.size(), timeout_ms);
-  }
-
-  void show(const Member& member, const std::vector<std::string>& lines) const {
-    for (const std::string& line : lines)
-      std::cout << std::left << std::setw(static_cast<int>(width_)) << member.name << " | " << line << std::endl;
-  }
-
-  void look_after(Member& member) {
-    const auto take = [&](std::string_view line) {
-      if (line.ends_with('\r')) line.remove_suffix(1);
-      show(member, last_words_.on_line(member.name, line));
-    };
-    ChildProcess& process = *member.process;
-    process.read_output(take);
-    pollfd exited = {process.exit_descriptor(), POLLIN, 0};
-    if (!process.is_running() || ::poll(&exited, 1, 0) != 1) return;
-    const int status = process.wait(take);
-    show(member, last_words_.on_end(member.name, status));
-    if (status == 0) return;
-    show(member, {text("(ended with the status ", status, ")")});
-    if (status_ != 0 || was_interrupted_) return;
-    status_ = status;
-    if (!deadline_) deadline_ = SystemClock().now() + kAfterFailure;
-  }
-
-  void signal(int number) const {
-    for (const Member& member : members_) member.process->signal(number);
-  }
-
-  // What all nodes have to say of one failure, after everything else.
-  void say_why() const {
-    if (was_interrupted_) std::cerr << "ravnest: the run was interrupted" << std::endl;
-    const std::vector<std::string> sentences = last_words_.sentences();
-    if (sentences.empty() && status_ != 0) std::cerr << "ravnest: " << last_words_.first_failure() << std::endl;
-    for (const std::string& sentence : sentences) {
-      if (!was_interrupted_ || sentence.find("was interrupted") == std::string::npos)
-        std::cerr << "ravnest: " << sentence << std::endl;
-    }
-  }
-
-  // A second Ctrl-C is meant.
-  void interrupt() {
-    if (std::exchange(was_interrupted_, true)) {
-      escalate();
-      return;
-    }
-    std::cerr << "ravnest: ending all nodes; Ctrl-C again kills them" << std::endl;
-    ask_to_end();
-  }
-
-  void ask_to_end() {
-    was_asked_ = true;
-    signal(SIGINT);
-    deadline_ = SystemClock().now() + kAfterInterrupt;
-  }
-
-  void escalate() {
-    if (!was_asked_) {
-      ask_to_end();
-      return;
-    }
-    signal(SIGKILL);
-    deadline_.reset();
-  }
-
-  const StopSignals& signals_;
-  std::size_t width_ = 0;  // of the longest name
-  LastWords last_words_;
-  std::vector<Member> members_;
-  int status_ = 0;
-  bool was_interrupted_ = false;
-  bool was_asked_ = false;
-  std::optional<TimePoint> deadline_;  // after which those that still run are made to end
-};
-
 void run_up(const UpOptions& options) {
   StopSignals signals;
   const auto here = require(plan::read_plan_here(options.node_data));
   const std::vector<int> nodes = require(plan::nodes_to_examine(here, "", Wait::of(kLookupTime, signals.descriptor())));
-  std::vector<std::string> names;
-  for (const int node : nodes) names.push_back(plan::node_name(node));
-  Run run(signals);
-  run.start(options, names);
-  const int status = run.wait();
+  LocalRun run{.what = "nodes", .processes = {}, .after_failure = kAfterNodeFailure};
+  for (const int node : nodes) {
+    const std::string name = plan::node_name(node);
+    run.processes.push_back({name, command_of(options, name), {"RAVNEST_NODE=" + name}});
+  }
+  const int status = require(run_local_processes(run, signals));
   signals.block_until_exit();
   if (status != 0) throw CLI::RuntimeError(status);
 }

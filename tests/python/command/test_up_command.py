@@ -3,13 +3,12 @@
 import os
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from support import command, npy_run
 from support.nodes import Cluster, end, on_this_machine, plan_net, wait_for
+from support.sleepers import DEAF_SLEEPER, SLEEPER, is_running, lines_of, script, start_sleepers
 from support.small_net import make_net
 
 DEADLINE_S = 60
@@ -33,24 +32,6 @@ def started():
 
 def run(folder, *arguments) -> subprocess.CompletedProcess:
     return command.run("up", *arguments, cwd=folder, timeout_s=DEADLINE_S)
-
-
-def lines_of(result, name) -> list[str]:
-    return [line.removeprefix(f"{name} | ") for line in result.stdout.splitlines() if line.startswith(f"{name} | ")]
-
-
-def script(folder, text) -> list:
-    """A command that runs `text` in Python."""
-    path = folder / "script.py"
-    path.write_text(text)
-    return ["--", sys.executable, "-S", path]
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_it_trains_all_nodes_of_this_machine(tmp_path):
@@ -104,39 +85,24 @@ def test_without_a_plan_it_says_how_to_make_one(tmp_path):
     assert result.returncode == 1 and result.stderr.startswith("ravnest: ") and "plan" in result.stderr
 
 
-SLEEPER = """
-import os, pathlib, subprocess, sys, time
-child = subprocess.Popen(["sleep", "600"])
-name = os.environ["RAVNEST_NODE"]
-pathlib.Path(f"{name}.new").write_text(f"{os.getpid()} {child.pid}")
-os.rename(f"{name}.new", f"{name}.pids")
-time.sleep(600)
-"""
+@pytest.fixture
+def sleeping(planned, started):
+    """`up` with sleepers as nodes: its process, and their pids."""
 
-
-def start_sleepers(folder, started, text=SLEEPER):
-    """`up` with a process and its own child for each node: the process, and the pids."""
-    for old in folder.glob("*.pids"):
-        old.unlink()
-    process = command.start("up", *script(folder, text), cwd=folder)
-    started.append(process)
-    files = [folder / f"{name}.pids" for name in NAMES]
-    wait_for(lambda: all(file.exists() for file in files), "not all were started")
-    return process, [int(pid) for file in files for pid in file.read_text().split()]
+    return lambda text=SLEEPER: start_sleepers(planned, started, NAMES, "up", text=text)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_all_of_them(planned, started, number):
-    process, pids = start_sleepers(planned, started)
+def test_ctrl_c_ends_all_of_them(sleeping, number):
+    process, pids = sleeping()
     process.send_signal(number)
     output, _ = process.communicate(timeout=on_this_machine(4))
     assert process.returncode == 130, output
     assert not any(map(is_running, pids))
 
 
-def test_those_that_ignore_ctrl_c_are_killed(planned, started):
-    text = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + SLEEPER
-    process, pids = start_sleepers(planned, started, text)
+def test_those_that_ignore_ctrl_c_are_killed(sleeping):
+    process, pids = sleeping(DEAF_SLEEPER)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=DEADLINE_S)
@@ -145,9 +111,8 @@ def test_those_that_ignore_ctrl_c_are_killed(planned, started):
     assert not any(map(is_running, pids))
 
 
-def test_a_second_ctrl_c_does_not_wait(planned, started):
-    text = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + SLEEPER
-    process, pids = start_sleepers(planned, started, text)
+def test_a_second_ctrl_c_does_not_wait(sleeping):
+    process, pids = sleeping(DEAF_SLEEPER)
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "ravnest: ending all nodes; Ctrl-C again kills them\n"
     process.send_signal(signal.SIGTERM)
@@ -155,8 +120,8 @@ def test_a_second_ctrl_c_does_not_wait(planned, started):
     assert not any(map(is_running, pids))
 
 
-def test_when_it_is_killed_its_nodes_go_too(planned, started):
-    process, pids = start_sleepers(planned, started)
+def test_when_it_is_killed_its_nodes_go_too(sleeping):
+    process, pids = sleeping()
     os.kill(process.pid, signal.SIGKILL)
     own = pids[::2]
     wait_for(lambda: not any(map(is_running, own)), "nodes were left behind")
