@@ -271,8 +271,8 @@ Result<Place> by_hand(std::string launcher, const char* node_variable, const Pla
     return invalid("which of the ", place.nodes, " machines is this? Set NODE_RANK, or give --node-rank (from 0)");
   }
   if (*place.node >= place.nodes)
-    return invalid("machine ", *place.node, " is beyond the ", place.nodes, " that there are: they count from 0 to ",
-                   place.nodes - 1);
+    return invalid("machine ", *place.node, " is beyond the ", place.nodes, " that there are: --node-rank (else ",
+                   node_variable, ") counts them from 0 to ", place.nodes - 1);
   const auto master =
       master_of(flags, variables, place.nodes == 1 ? kLoopback : "", place.nodes == 1 ? 0 : kDefaultPort);
   if (!master.ok()) return master.status();
