@@ -24,6 +24,7 @@ void add_plan(CLI::App& app);               // needs torch
 void add_node(CLI::App& app);               // needs torch
 void add_eval(CLI::App& app);               // needs torch
 void add_up(CLI::App& app, bool has_node);  // whether there is `ravnest node`
+void add_launch(CLI::App& app);
 void add_explain(CLI::App& app);
 // `simulate_pool` is what needs torch; null where there is none.
 void add_simulate(CLI::App& app, void (*simulate_pool)(const PoolOptions&));

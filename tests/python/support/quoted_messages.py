@@ -17,8 +17,8 @@ _NEAR = 500  # characters of literals that a jump over code, or a name in the qu
 _CPP = re.compile(
     r'//[^\n]*|/\*.*?\*/|#include[^\n]*|\'(?:\\.|[^\'\\\n])\'|R"\((?P<raw>.*?)\)"|"(?P<text>(?:\\.|[^"\\\n])*)"', re.S
 )
-# What stands for something else in a quotation: `...`, a name like node_1, a number, a letter like N.
-_STANDS_FOR = re.compile(r"\.\.\.|\bnode_\w+|-?\b\d+(?:\.\d+)*\b|\b[A-Z]\b")
+# What stands for something else in a quotation: `...`, a name like node_1 or rank_1, a number, a letter like N.
+_STANDS_FOR = re.compile(r"\.\.\.|\b(?:node|rank)_\w+|-?\b\d+(?:\.\d+)*\b|\b[A-Z]\b")
 
 
 def cpp_literals(source: str) -> str:
