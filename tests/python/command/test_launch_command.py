@@ -1,5 +1,6 @@
 """`ravnest launch` with real processes: who the ranks are told to be, and one end for all of them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -35,8 +36,8 @@ dist.destroy_process_group()
 
 @pytest.fixture(autouse=True)
 def quiet_environment(monkeypatch):
-    """Nothing of another launcher."""
-    for name in ("RAVNEST_TOKEN", "OMP_NUM_THREADS", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES"):
+    """Nothing of another launcher, nor what the launcher would leave as it is."""
+    for name in ("RAVNEST_TOKEN", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PYTHONUNBUFFERED"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -59,10 +60,10 @@ def run(folder, *arguments) -> subprocess.CompletedProcess:
 
 def told(folder, *arguments) -> dict[str, dict[str, str]]:
     """rank -> the environment that it is started with."""
-    result = run(folder, *arguments, *script(folder, "import os; print(dict(os.environ))"))
+    result = run(folder, *arguments, *script(folder, "import json, os; print(json.dumps(dict(os.environ)))"))
     assert result.returncode == 0, result.stdout + result.stderr
     names = sorted({line.split(" | ")[0] for line in result.stdout.splitlines()})
-    return {name: eval(lines_of(result, name)[0]) for name in names}
+    return {name: json.loads(lines_of(result, name)[0]) for name in names}
 
 
 def test_ranks_are_told_who_they_are_and_where_they_meet(tmp_path):
@@ -156,7 +157,7 @@ except KeyboardInterrupt: sys.exit("ravnest: rank 0 was interrupted")
 
 
 def test_a_line_is_shown_when_it_is_written(tmp_path, started):
-    process = command.start("launch", *script(tmp_path, "print('begun')\n" + SLEEPER), cwd=tmp_path)
+    process = command.start("launch", "--devices", "1", *script(tmp_path, "print('begun')\n" + SLEEPER), cwd=tmp_path)
     started.append(process)
     assert wait_for_line(process, "begun") == ["rank_0 | begun\n"]
 
