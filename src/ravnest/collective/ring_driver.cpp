@@ -78,7 +78,7 @@ Status RingDriver<T>::on_chunk(const std::string& from, wire::RingChunk chunk) {
 }
 
 template <class T>
-Status RingDriver<T>::send(const Running& from, wire::RingChunk chunk) {
+Status RingDriver<T>::send(const Running& from, wire::RingChunk&& chunk) {
   bytes_sent_ += chunk.tensor.data.size();
   return outbox_.send(from.next, std::move(chunk));
 }

@@ -66,7 +66,7 @@ class RingDriver {
   };
 
   const Running* first_to_begin() const;
-  Status send(const Running& from, wire::RingChunk chunk);
+  Status send(const Running& from, wire::RingChunk&& chunk);
 
   const transport::Endpoint& endpoint_;
   transport::Outbox& outbox_;

@@ -233,7 +233,7 @@ void Run::trained(int index) {
 }
 
 // A crash may come between any two things that it does.
-void Run::carry_out(int index, Agreement::Actions actions) {
+void Run::carry_out(int index, const Agreement::Actions& actions) {
   Cluster& acting = cluster(index);
   for (const Agreement::Action& action : actions) {
     if (crashes_left_ > 0 && chance_.pick(0, 999) < crash_chance_) {

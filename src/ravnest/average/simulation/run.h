@@ -51,7 +51,7 @@ class Run {
   void train(int index, Time longest);
   void trained(int index);
   void wait_again(int index);
-  void carry_out(int index, Agreement::Actions actions);
+  void carry_out(int index, const Agreement::Actions& actions);
   void send(int index, const Agreement::Send& send);
   void begin(int index, const Attempt& attempt);
   void start_ring(const Attempt& attempt);
@@ -69,7 +69,8 @@ class Run {
     bool unreached = false;  // between the stages
   };
   Path& path(int one, int other) {
-    return paths_[static_cast<std::size_t>(std::min(one, other) * count() + std::max(one, other))];
+    return paths_[static_cast<std::size_t>(std::min(one, other)) * clusters_.size() +
+                  static_cast<std::size_t>(std::max(one, other))];
   }
 
   void judge_the_end();

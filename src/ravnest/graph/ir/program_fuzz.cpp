@@ -1,6 +1,6 @@
 // Any text as a program, a size expression and a tree spec: decoded or refused, and stable under encoding.
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 
 #include "ravnest/base/json.h"
@@ -67,7 +67,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
   if (document.ok() && random() % 8 != 0) {
     const std::string text = fuzzing::mutated_json(*document, random);
     if (text.size() <= max_size) {
-      std::memcpy(data, text.data(), text.size());
+      std::ranges::copy(text, data);
       return text.size();
     }
   }
