@@ -1,17 +1,15 @@
 #include "ravnest/worker/model_worker.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <set>
 #include <span>
 #include <utility>
 
-#include "ravnest/graph/operators/operators.h"
+#include "ravnest/graph/run/differentiate.h"
 #include "ravnest/stage/routes.h"
 #include "ravnest/worker/tensors.h"
 
@@ -21,34 +19,9 @@ namespace {
 using at::Tensor;
 using c10::IValue;
 using graph::Mode;
+using graph::tensors_of;
 using wire::PassHead;
 using wire::PassKind;
-
-// The engine's tensors that a training pass writes to.
-std::vector<std::size_t> buffers_written(const graph::Engine& engine) {
-  std::set<std::size_t> written;
-  const ir::Graph& graph = engine.graph(Mode::kTrain);
-  for (const ir::Operator& op : graph.operators) {
-    if (graph::is_size_operator(op.target)) continue;
-    const auto effects = graph::effects_of(op);
-    TORCH_CHECK(effects.ok(), effects.status().message());
-    for (const ir::Input& input : graph.inputs) {
-      if (input.kind != ir::InputKind::kBuffer ||
-          std::ranges::find(effects->writes, input.value) == effects->writes.end())
-        continue;
-      written.insert(
-          static_cast<std::size_t>(std::ranges::find(engine.names(), input.target) - engine.names().begin()));
-    }
-  }
-  return {written.begin(), written.end()};
-}
-
-// The gradient as an optimizer takes it: memory of its own, laid out as the parameter.
-Tensor own_gradient(Tensor gradient, const Tensor& parameter) {
-  const bool alone = gradient.use_count() == 1 && gradient.storage().use_count() == 1;
-  if (alone && gradient.strides() == parameter.strides()) return gradient;
-  return at::empty_like(parameter).copy_(gradient);
-}
 
 // An error of torch's in its own words, without the frames of its stack.
 template <class Compute>
@@ -68,12 +41,6 @@ wire::Report report_of(const PassHead& head, const Verdict& verdict) {
           .outputs = {}};
 }
 
-std::vector<Tensor> tensors_of(const std::vector<IValue>& values) {
-  std::vector<Tensor> tensors;
-  for (const IValue& value : values) tensors.push_back(value.isTensor() ? value.toTensor() : Tensor());
-  return tensors;
-}
-
 }  // namespace
 
 ir::StageInfo stage_of(const graph::Engine& engine) {
@@ -86,11 +53,12 @@ ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Opt
       stage_(stage_of(engine)),
       place_(stage::stage_options(stage_)),
       options_(std::move(options)),
+      criterion_(options_.criterion),
       optimizer_(std::move(optimizer)),
       store_(engine.tensors()),
       tied_(stage_, engine.names(), store_),
       gradients_(store_.parameters().size()) {
-  if (options_.recompute || options_.averaging != nullptr) written_buffers_ = buffers_written(engine);
+  if (options_.recompute || options_.averaging != nullptr) written_buffers_ = engine.written_buffers();
   if (options_.averaging != nullptr)
     averaging_groups_.emplace(options_.averaging_groups, engine.names(), engine.tensors(), written_buffers_, store_);
   if (averaging_groups_) options_.averaging->begin_with(averaging_groups_->values(store_, nullptr));
@@ -164,11 +132,13 @@ Result<std::vector<Outgoing>> ModelWorker::run_forward(const PassHead& head, std
   }
   std::vector<Outgoing> outgoing;
   if (is_leaf()) {
-    auto verdict = judge(head, outputs);
+    auto verdict = criterion_(head, outputs);
     if (!verdict.ok()) return verdict.status();
     pass.verdict = std::move(*verdict);
     if (trains) {
-      if (Status only = criterion_has_no_parameters(pass); !only.ok()) return only;
+      if (criterion_.is_new()) {
+        if (Status checked = check_leaves(pass); !checked.ok()) return checked;
+      }
       const Tensor& loss = pass.verdict.loss;
       pass.outputs = {head.weight == 1 ? loss : loss * head.weight};
     } else {
@@ -189,6 +159,14 @@ Result<std::vector<Outgoing>> ModelWorker::run_forward(const PassHead& head, std
   return outgoing;
 }
 
+Status ModelWorker::check_leaves(const Pass& pass) {
+  std::vector<Tensor> known = pass.version->parameters;
+  for (std::size_t i = 0; i < pass.inputs.size(); ++i) {
+    if (pass.wanted[i]) known.push_back(pass.inputs[i].toTensor());
+  }
+  return criterion_.check_leaves(pass.verdict.loss, known);
+}
+
 Status ModelWorker::place(const wire::Forward& part, const ir::Routing& routing, Pass& pass) const {
   const auto put = [&](const wire::EdgeTensor& edge, const ir::Source& source) -> Status {
     const auto found = std::ranges::find(routing.inputs, source);
@@ -202,7 +180,7 @@ Status ModelWorker::place(const wire::Forward& part, const ir::Routing& routing,
     if (!tensor.ok()) return tensor.status();
     const auto i = static_cast<std::size_t>(found - routing.inputs.begin());
     pass.wanted[i] = edge.wants_gradient;
-    pass.inputs[i] = edge.wants_gradient ? tensor->detach().set_requires_grad(true) : *tensor;
+    pass.inputs[i] = graph::detached(*tensor, edge.wants_gradient);
     return {};
   };
   for (const wire::EdgeTensor& edge : part.tensors) {
@@ -260,37 +238,27 @@ Result<std::vector<Outgoing>> ModelWorker::run_backward(const PassHead& head, st
   if (options_.recompute && !is_leaf()) recompute(head, pass);
   auto incoming = sum_answers(pass, answers);
   if (!incoming.ok()) return incoming.status();
-  torch::autograd::variable_list roots;
-  torch::autograd::variable_list root_gradients;
+  graph::Roots roots;
   for (std::size_t i = 0; i < pass.outputs.size(); ++i) {
-    const bool reached = is_leaf() || (*incoming)[i].defined();
-    if (!reached || !pass.outputs[i].requires_grad()) continue;
-    roots.push_back(std::move(pass.outputs[i]));
-    root_gradients.push_back(is_leaf() ? Tensor() : std::move((*incoming)[i]));
+    if (is_leaf())
+      roots.add_loss(pass.outputs[i]);
+    else
+      roots.add(pass.outputs[i], (*incoming)[i]);
   }
   pass.outputs.clear();
+  incoming->clear();
   if (ties_pass_by_pass(options_.schedule)) {
-    // As roots of their own, so that autograd adds the gradient of each use here to what the later stages sent, one by
-    // one, as it would in one process.
     auto later = tied_.sum(std::move(tied), pass.version->parameters.size(), engine_.device());
     if (!later.ok()) return later.status();
-    for (std::size_t i = 0; i < later->size(); ++i) {
-      if (!(*later)[i].defined()) continue;
-      roots.push_back(pass.version->parameters[i]);
-      root_gradients.push_back(std::move((*later)[i]));
-    }
+    for (std::size_t i = 0; i < later->size(); ++i) roots.add(pass.version->parameters[i], (*later)[i]);
   }
-  torch::autograd::variable_list sources;
+  std::vector<Tensor> sources;
   for (std::size_t i = 0; i < pass.inputs.size(); ++i) {
     if (pass.wanted[i]) sources.push_back(pass.inputs[i].toTensor());
   }
   const std::size_t inputs = sources.size();
   sources.insert(sources.end(), pass.version->parameters.begin(), pass.version->parameters.end());
-  torch::autograd::variable_list gradients(sources.size());
-  if (!roots.empty() && !sources.empty()) {
-    gradients = torch::autograd::grad(roots, sources, root_gradients, /*retain_graph=*/false, /*create_graph=*/false,
-                                      /*allow_unused=*/true);
-  }
+  std::vector<Tensor> gradients = roots.gradients_of(sources);
   std::vector<Outgoing> outgoing = answer(head, pass, std::span(gradients).first(inputs));
   const std::span<Tensor> own = std::span(gradients).subspan(inputs);
   if (ties_pass_by_pass(options_.schedule)) send_tied(own, head.pass, outgoing);
@@ -350,7 +318,7 @@ void ModelWorker::add_gradients(std::span<Tensor> gradients) {
     if (sum.defined())
       sum.add_(gradients[i]);
     else
-      sum = own_gradient(std::move(gradients[i]), store_.parameters()[i]);
+      sum = graph::own_gradient(std::move(gradients[i]), store_.parameters()[i]);
   }
 }
 

@@ -21,6 +21,7 @@
 #include "ravnest/optim/optimizer.h"
 #include "ravnest/optim/store.h"
 #include "ravnest/stage/stage.h"
+#include "ravnest/worker/criterion.h"
 #include "ravnest/worker/group_tensors.h"
 #include "ravnest/worker/tied_weights.h"
 #include "ravnest/worker/worker.h"
@@ -29,16 +30,6 @@ namespace ravnest::worker {
 
 // The engine's place in its chain; a whole model is the only stage of its own.
 ir::StageInfo stage_of(const graph::Engine& engine);
-
-// What the leaf thinks of a pass's outputs.
-struct Verdict {
-  at::Tensor loss;  // of one element; a pass that does not train may go without
-  std::uint64_t samples = 0;
-  std::uint64_t correct = 0;
-};
-
-// Given the model's outputs, flat. Called for passes that train or validate.
-using Criterion = std::function<Verdict(const wire::PassHead& head, const std::vector<c10::IValue>& outputs)>;
 
 struct ModelWorkerOptions {
   std::uint64_t seed = 0;
@@ -91,7 +82,7 @@ class ModelWorker final : public Worker {
   };
 
   Status can_train() const;
-  Status criterion_has_no_parameters(const Pass& pass);
+  Status check_leaves(const Pass& pass);
   Result<std::vector<Outgoing>> run_forward(const wire::PassHead& head, std::vector<wire::Forward> parts);
   Result<std::vector<Outgoing>> run_backward(const wire::PassHead& head, std::vector<wire::Backward> answers,
                                              std::vector<wire::TiedTensors> tied);
@@ -105,7 +96,6 @@ class ModelWorker final : public Worker {
   Status place(const wire::Forward& part, const ir::Routing& routing, Pass& pass) const;
   std::vector<c10::IValue> run_training(const wire::PassHead& head, const Pass& pass,
                                         std::span<const at::Tensor> tensors) const;
-  Result<Verdict> judge(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) const;
   Result<std::vector<Outgoing>> send_on(const wire::PassHead& head, const std::vector<c10::IValue>& outputs,
                                         const std::vector<wire::Forward>& parts) const;
   void recompute(const wire::PassHead& head, Pass& pass) const;
@@ -120,6 +110,7 @@ class ModelWorker final : public Worker {
   const ir::StageInfo stage_;
   const stage::StageOptions place_;
   const ModelWorkerOptions options_;
+  CheckedCriterion criterion_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::ParameterStore store_;
   TiedWeights tied_;
@@ -130,7 +121,6 @@ class ModelWorker final : public Worker {
   std::map<std::uint64_t, Pass> passes_;
   std::vector<at::Tensor> gradients_;  // by parameter, since the last update
   std::uint64_t epoch_ = 0;            // of the last backward
-  bool criterion_looked_at_ = false;
   std::atomic<std::size_t> versions_most_ = 1;
 };
 

@@ -279,6 +279,17 @@ Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const Shapes& sha
   return cuts;
 }
 
+Result<std::vector<int>> allowed_together(const ir::Model& model, std::span<const int> positions) {
+  Slicer slicer(model);
+  if (Status status = slicer.analyse(); !status.ok()) return status;
+  std::vector<int> allowed;
+  for (const int position : positions) {
+    allowed.push_back(position);
+    if (!slicer.refusal(allowed).empty()) allowed.pop_back();
+  }
+  return allowed;
+}
+
 Result<std::vector<ir::Model>> slice(const ir::Model& model, std::span<const int> positions) {
   Slicer slicer(model);
   if (Status status = slicer.analyse(); !status.ok()) return status;

@@ -33,6 +33,10 @@ Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const ir::SymbolV
 // The same at sizes that are known already, one shape per value of the training graph.
 Result<std::vector<Cut>> possible_cuts(const ir::Model& model, const Shapes& shapes);
 
+// Those of the positions, ascending, that can be cut all at once: each where the ones before it leave it a place in the
+// eval graph.
+Result<std::vector<int>> allowed_together(const ir::Model& model, std::span<const int> positions);
+
 // The stages of the model for cuts at these positions, ascending. The stages' storages are the model's.
 // kInvalid, with the reason, for a cut that is not allowed.
 Result<std::vector<ir::Model>> slice(const ir::Model& model, std::span<const int> positions);

@@ -1,10 +1,12 @@
 #include "ravnest/graph/run/engine.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "ravnest/graph/cut/slice.h"
 #include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/operators/operators.h"
 #include "ravnest/graph/operators/tensors.h"
 #include "ravnest/graph/run/autocast.h"
 
@@ -95,6 +97,21 @@ ir::Model Engine::model() const {
     own = std::move(payloads[i]);
   }
   return model;
+}
+
+std::vector<std::size_t> Engine::written_buffers() const {
+  std::set<std::size_t> written;
+  const ir::Graph& train = graph(Mode::kTrain);
+  for (const ir::Operator& op : train.operators) {
+    if (is_size_operator(op.target)) continue;
+    const auto effects = effects_of(op);
+    TORCH_CHECK(effects.ok(), effects.status().message());
+    for (const ir::Input& input : train.inputs) {
+      if (input.kind != ir::InputKind::kBuffer || std::ranges::count(effects->writes, input.value) == 0) continue;
+      written.insert(static_cast<std::size_t>(std::ranges::find(names_, input.target) - names_.begin()));
+    }
+  }
+  return {written.begin(), written.end()};
 }
 
 Status Engine::save(const std::filesystem::path& archive) const { return ir::write_archive(model(), archive); }

@@ -38,6 +38,9 @@ class Engine {
   std::vector<std::pair<std::string, at::Tensor>> parameters() const;
   std::vector<std::pair<std::string, at::Tensor>> buffers() const;  // also those outside of the state dict
 
+  // The indices, among tensors(), of the buffers that a training pass writes to.
+  std::vector<std::size_t> written_buffers() const;
+
   const ir::Graph& graph(Mode mode) const;
   const std::optional<ir::StageInfo>& stage() const { return model_.stage; }
   c10::Device device() const { return device_; }

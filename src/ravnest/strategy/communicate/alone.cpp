@@ -12,7 +12,7 @@ namespace {
 class Ended final : public Pending {
  public:
   explicit Ended(Status how) : how_(std::move(how)) {}
-  Status wait() override { return how_; }
+  Status wait_until(TimePoint /*deadline*/) override { return how_; }
 
  private:
   const Status how_;

@@ -28,12 +28,12 @@ struct NcclCommunicator::Link {
                         .time_for_reason = options.time_for_reason,
                         .prepare = [this] { stream.enter(); }}) {}
 
-  // Waits for a task to be taken and then as `hold_up` does.
+  // Waits for a task to be taken and then as `hold_up` does, which says whether it was in time; else kDeadline.
   template <class HoldUp>
-  Status finish(std::uint64_t task, HoldUp hold_up) {
-    if (Status status = thread.wait_until_taken(task); !status.ok()) return status;
+  Status finish(std::uint64_t task, TimePoint deadline, HoldUp hold_up) {
+    if (Status status = thread.wait_until_taken(task, deadline); !status.ok()) return status;
     try {
-      hold_up();
+      if (!hold_up()) return ravnest::deadline("the operation is not complete yet");
     } catch (const c10::Error& error) {
       thread.abort(unavailable("the device ", device, " failed: ", error.what_without_backtrace()));
     }
@@ -82,9 +82,14 @@ class NcclCommunicator::InPlace final : public Pending {
   InPlace(std::shared_ptr<Link> link, std::shared_ptr<Progress> progress, std::uint64_t task)
       : link_(std::move(link)), progress_(std::move(progress)), task_(task) {}
 
-  Status wait() override {
+  Status wait_until(TimePoint deadline) override {
     if (!outcome_) {
-      outcome_ = link_->finish(task_, [&] { progress_->end->hold_up_current_stream(); });
+      Status ended = link_->finish(task_, deadline, [&] {
+        progress_->end->hold_up_current_stream();
+        return true;
+      });
+      if (ended.code() == Code::kDeadline) return ended;
+      outcome_ = std::move(ended);
       // The allocator gives freed memory to the stream that it was made for, which is behind the operation now.
       if (outcome_->ok() && progress_->begin.is_of_current_stream()) progress_->values.reset();
     }
@@ -112,9 +117,11 @@ class NcclCommunicator::Sum final : public Pending {
   Sum(std::shared_ptr<Link> link, std::shared_ptr<Progress> progress, std::uint64_t task, std::span<T> values)
       : link_(std::move(link)), progress_(std::move(progress)), task_(task), values_(values) {}
 
-  Status wait() override {
+  Status wait_until(TimePoint deadline) override {
     if (!outcome_) {
-      outcome_ = link_->finish(task_, [&] { progress_->end->hold_up_host(); });
+      Status ended = link_->finish(task_, deadline, [&] { return progress_->end->hold_up_host(deadline); });
+      if (ended.code() == Code::kDeadline) return ended;
+      outcome_ = std::move(ended);
       if (outcome_->ok()) add();
     }
     return *outcome_;

@@ -2,8 +2,15 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 namespace ravnest::strategy {
 namespace {
+
+constexpr Duration kFirstPause = std::chrono::microseconds(10);
+constexpr Duration kLongestPause = std::chrono::milliseconds(1);
 
 c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
@@ -36,8 +43,14 @@ void StreamMark::hold_up_current_stream() const {
   if (event_) event_->block(current_stream(stream_->device()));
 }
 
-void StreamMark::hold_up_host() const {
-  if (event_) event_->synchronize();
+bool StreamMark::hold_up_host(TimePoint deadline) const {
+  Duration pause = kFirstPause;
+  while (!reached()) {
+    if (SystemClock().now() >= deadline) return false;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
+  }
+  return true;
 }
 
 bool StreamMark::is_of_current_stream() const { return !stream_ || *stream_ == current_stream(stream_->device()); }

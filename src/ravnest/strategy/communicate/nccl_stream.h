@@ -8,6 +8,8 @@
 
 #include <optional>
 
+#include "ravnest/base/clock.h"
+
 namespace ravnest::strategy {
 
 // A stream of high priority beside those that compute.
@@ -32,7 +34,8 @@ class StreamMark {
   bool reached() const;
   // What the calling thread's current stream is given from now on waits for it.
   void hold_up_current_stream() const;
-  void hold_up_host() const;
+  // Whether it is reached by then. A device can only be asked, so this does, in pauses.
+  bool hold_up_host(TimePoint deadline) const;
   // Whether that is the stream which this is a point of.
   bool is_of_current_stream() const;
 

@@ -49,9 +49,11 @@ std::uint64_t NcclThread::issue(NcclTask task) {
   return ++issued_;
 }
 
-Status NcclThread::wait_until_taken(std::uint64_t task) {
+Status NcclThread::wait_until_taken(std::uint64_t task, TimePoint deadline) {
   MutexLock lock(mutex_);
-  changed_.wait(mutex_, [&]() RAVNEST_REQUIRES(mutex_) { return taken_ >= task || !why_.ok(); });
+  const bool over =
+      changed_.wait_until(mutex_, deadline, [&]() RAVNEST_REQUIRES(mutex_) { return taken_ >= task || !why_.ok(); });
+  if (!over) return ravnest::deadline("NCCL has not taken the operation yet");
   return taken_ >= task ? Status() : why_;
 }
 

@@ -51,8 +51,8 @@ class NcclThread {
 
   // Tasks are numbered from 1 in the order of issue.
   std::uint64_t issue(NcclTask task);
-  // Waits until NCCL has taken the task.
-  Status wait_until_taken(std::uint64_t task);
+  // Waits until NCCL has taken the task. kDeadline where it has not by then.
+  Status wait_until_taken(std::uint64_t task, TimePoint deadline = TimePoint::max());
   // Ok while nothing has failed, and for what was complete before.
   Status outcome_of(std::uint64_t task) const;
 

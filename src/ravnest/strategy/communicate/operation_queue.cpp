@@ -43,9 +43,12 @@ class OperationQueue::Begun final : public Pending {
  public:
   Begun(std::shared_ptr<State> state, std::uint64_t number) : state_(std::move(state)), number_(number) {}
 
-  Status wait() override {
+  Status wait_until(TimePoint deadline) override {
     const MutexLock lock(state_->mutex);
-    while (state_->complete <= number_ && state_->broken.ok()) state_->ended.wait(state_->mutex);
+    while (state_->complete <= number_ && state_->broken.ok()) {
+      if (SystemClock().now() >= deadline) return ravnest::deadline("the operation is not complete yet");
+      state_->ended.wait_until(state_->mutex, deadline);
+    }
     return state_->complete > number_ ? Status() : state_->broken;
   }
 

@@ -18,8 +18,8 @@ class PendingSum final : public Pending {
   PendingSum(std::shared_ptr<Pending> begun, std::shared_ptr<const std::vector<T>> sum, std::span<T> into)
       : begun_(std::move(begun)), sum_(std::move(sum)), into_(into) {}
 
-  Status wait() override {
-    Status ended = begun_->wait();
+  Status wait_until(TimePoint deadline) override {
+    Status ended = begun_->wait_until(deadline);
     if (ended.ok() && !std::exchange(taken_, true)) std::ranges::copy(*sum_, into_.begin());
     return ended;
   }

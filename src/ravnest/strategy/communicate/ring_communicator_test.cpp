@@ -9,7 +9,7 @@
 namespace ravnest::strategy {
 namespace {
 
-class AloneRank final : public Ranks {
+class AloneRank final : public LocalRanks {
  public:
   Communicator& of(int /*rank*/) override { return communicator_; }
   void close(int /*rank*/) override {}
@@ -20,7 +20,7 @@ class AloneRank final : public Ranks {
 };
 
 template <class Nodes>
-std::unique_ptr<Ranks> over(int world, at::Device device = at::kCPU) {
+std::unique_ptr<LocalRanks> over(int world, at::Device device = at::kCPU) {
   return std::make_unique<RingRanks>(std::make_unique<Nodes>(rank_names(world)), device);
 }
 

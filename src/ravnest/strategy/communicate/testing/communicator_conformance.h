@@ -47,7 +47,7 @@ class CommunicatorConformance : public testing::TestWithParam<std::tuple<Backend
   void on_each_rank(const std::function<void(Communicator&, int)>& what) { each_rank(*ranks, world, what); }
 
   const int world = std::get<1>(GetParam());
-  std::unique_ptr<Ranks> ranks;
+  std::unique_ptr<LocalRanks> ranks;
 };
 
 inline auto in_worlds(std::vector<Backend> backends, std::vector<int> worlds) {

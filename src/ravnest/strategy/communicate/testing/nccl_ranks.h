@@ -18,7 +18,7 @@
 
 namespace ravnest::strategy {
 
-class NcclRanks final : public Ranks {
+class NcclRanks final : public LocalRanks {
  public:
   explicit NcclRanks(int world, Duration time_for_reason = std::chrono::seconds(1)) {
     stand_in::reset();

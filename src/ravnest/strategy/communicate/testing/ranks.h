@@ -20,12 +20,12 @@
 namespace ravnest::strategy {
 
 // All communicators of one world; there when it is made. Different ranks may be used by different threads.
-class Ranks {
+class LocalRanks {
  public:
-  Ranks() = default;
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
-  virtual ~Ranks() = default;
+  LocalRanks() = default;
+  LocalRanks(const LocalRanks&) = delete;
+  LocalRanks& operator=(const LocalRanks&) = delete;
+  virtual ~LocalRanks() = default;
 
   virtual Communicator& of(int rank) = 0;
   // Destroys the rank's communicator.
@@ -39,7 +39,7 @@ class Ranks {
 // What is to pass the suite.
 struct Backend {
   std::string name;
-  std::function<std::unique_ptr<Ranks>(int world)> make;
+  std::function<std::unique_ptr<LocalRanks>(int world)> make;
   std::function<bool()> available = [] { return true; };
   bool adds_doubles = true;  // tensors of them
   bool compresses = true;    // takes a Compression
@@ -50,7 +50,7 @@ struct Backend {
 
 // What each rank's thread does, all at the same time; returns when all are done. Where that takes too long, the test
 // has failed, and all communicators are aborted so that it ends.
-inline void each_rank(Ranks& ranks, int world, const std::function<void(Communicator&, int)>& what) {
+inline void each_rank(LocalRanks& ranks, int world, const std::function<void(Communicator&, int)>& what) {
   Mutex mutex;
   ConditionVariable changed;
   int left = world;

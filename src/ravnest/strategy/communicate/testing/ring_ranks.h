@@ -18,7 +18,7 @@ inline std::vector<std::string> rank_names(int world) {
   return names;
 }
 
-class RingRanks final : public Ranks {
+class RingRanks final : public LocalRanks {
  public:
   explicit RingRanks(std::unique_ptr<collective::Nodes> nodes, at::Device device = at::kCPU)
       : nodes_(std::move(nodes)), device_(device), endpoints_(nodes_->open_all()) {

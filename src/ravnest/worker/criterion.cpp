@@ -1,4 +1,5 @@
-// What the last stage asks of its criterion.
+#include "ravnest/worker/criterion.h"
+
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
@@ -6,7 +7,6 @@
 #include <utility>
 
 #include "ravnest/worker/loss_leaves.h"
-#include "ravnest/worker/model_worker.h"
 
 namespace ravnest::worker {
 namespace {
@@ -28,12 +28,13 @@ Status no_gradient(const std::vector<c10::IValue>& outputs) {
 
 }  // namespace
 
-Result<Verdict> ModelWorker::judge(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) const {
+Result<Verdict> CheckedCriterion::operator()(const wire::PassHead& head,
+                                             const std::vector<c10::IValue>& outputs) const {
   if (head.kind == wire::PassKind::kPredict) return Verdict();
-  if (!options_.criterion) return invalid("the last stage has no criterion to compute its loss with");
+  if (!criterion_) return invalid("the last stage has no criterion to compute its loss with");
   const bool trains = head.kind == wire::PassKind::kTrain;
   const at::AutoGradMode with_gradients(trains);
-  Verdict verdict = options_.criterion(head, outputs);
+  Verdict verdict = criterion_(head, outputs);
   if (trains && (!verdict.loss.defined() || verdict.loss.numel() != 1)) {
     return invalid("the criterion must give a loss of one element, not ",
                    verdict.loss.defined() ? text("of the sizes ", verdict.loss.sizes()) : "none");
@@ -42,14 +43,9 @@ Result<Verdict> ModelWorker::judge(const wire::PassHead& head, const std::vector
   return verdict;
 }
 
-// What a criterion would train beside the model has no optimizer. At the first pass, since criteria do not change.
-Status ModelWorker::criterion_has_no_parameters(const Pass& pass) {
-  if (std::exchange(criterion_looked_at_, true)) return {};
-  std::vector<at::Tensor> known = pass.version->parameters;
-  for (std::size_t i = 0; i < pass.inputs.size(); ++i) {
-    if (pass.wanted[i]) known.push_back(pass.inputs[i].toTensor());
-  }
-  const std::vector<at::Tensor> others = other_leaves(pass.verdict.loss, known);
+Status CheckedCriterion::check_leaves(const at::Tensor& loss, std::span<const at::Tensor> known) {
+  is_new_ = false;
+  const std::vector<at::Tensor> others = other_leaves(loss, known);
   if (others.empty()) return {};
   return invalid("the criterion has ", others.size(), others.size() == 1 ? " parameter" : " parameters",
                  " of its own, of the sizes ", others.front().sizes(), others.size() == 1 ? "" : " and others",

@@ -1,0 +1,183 @@
+#include "ravnest/strategy/ddp.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ravnest::strategy {
+namespace {
+
+using at::Tensor;
+using c10::IValue;
+
+// Adds the time from its making to its end to a sum.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum) : sum_(sum), begun_(SystemClock().now()) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() { sum_ += std::chrono::duration<double>(SystemClock().now() - begun_).count(); }
+
+ private:
+  double& sum_;
+  TimePoint begun_;
+};
+
+std::vector<Tensor> at_indices(std::span<const Tensor> tensors, std::span<const std::size_t> indices) {
+  std::vector<Tensor> chosen;
+  for (const std::size_t i : indices) chosen.push_back(tensors[i]);
+  return chosen;
+}
+
+}  // namespace
+
+Ddp::Ddp(const graph::Engine& engine, Chain chain, Communicator& communicator,
+         std::unique_ptr<optim::Optimizer> optimizer, DdpOptions options)
+    : engine_(engine),
+      chain_(std::move(chain)),
+      communicator_(communicator),
+      optimizer_(std::move(optimizer)),
+      options_(std::move(options)),
+      criterion_(options_.criterion),
+      parameters_(at_indices(engine.tensors(), chain_.parameters())),
+      gradients_(chain_, parameters_, options_.compression),
+      buffers_(at_indices(engine.tensors(), engine.written_buffers())),
+      reached_now_(parameters_.size()) {}
+
+Status Ddp::begin() {
+  SharedBuffers all({engine_.tensors().begin(), engine_.tensors().end()});
+  all.send(communicator_);
+  return all.wait(options_.wait);
+}
+
+Result<SharedLoss> Ddp::train(const wire::PassHead& head, std::vector<IValue> inputs) {
+  if (!optimizer_ && !parameters_.empty()) {
+    return invalid("the model has ", parameters_.size(),
+                   " parameters to train and no optimizer: give optimizer=, or freeze them (requires_grad_(False))");
+  }
+  graph::RunOptions run;
+  run.random = graph::RandomKey{options_.seed, head.step};
+  Chain::Pass pass;
+  Tensor loss;
+  {
+    const Stopwatch watch(times_.forward_s);
+    pass = chain_.forward(engine_.tensors(), std::move(inputs), run, *this);
+    auto verdict = criterion_(head, pass.outputs);
+    if (!verdict.ok()) return verdict.status();
+    loss = std::move(verdict->loss);
+  }
+  if (criterion_.is_new()) {
+    const std::vector<Tensor> known = chain_.leaves(pass);
+    if (Status checked = criterion_.check_leaves(loss, known); !checked.ok()) return checked;
+  }
+  SharedLoss shared = share_loss(loss, head.weight);
+  sends_ = head.update;
+  if (sends_ && options_.broadcast_buffers) buffers_.send(communicator_);
+  {
+    const Stopwatch watch(times_.backward_s);
+    chain_.backward(std::move(pass), head.weight == 1 ? loss : loss * head.weight, *this);
+  }
+  if (Status finished = finish_pass(head.update, true); !finished.ok()) return finished;
+  return shared;
+}
+
+Result<SharedLoss> Ddp::absent(const wire::PassHead& head) {
+  SharedLoss shared = share_loss({}, 0);
+  if (!head.update) return shared;
+  if (options_.broadcast_buffers) buffers_.send(communicator_);
+  for (int unit = chain_.units(); unit-- > 0;) gradients_.send(unit, communicator_);
+  gradients_.send(chain_.root(), communicator_);
+  if (Status finished = finish_pass(true, false); !finished.ok()) return finished;
+  return shared;
+}
+
+SharedLoss Ddp::share_loss(const Tensor& loss, double weight) {
+  const at::NoGradGuard without_record;
+  SharedLoss shared;
+  shared.values = at::zeros({1 + communicator_.world()}, at::TensorOptions(engine_.device()).dtype(at::kDouble));
+  if (loss.defined()) {
+    const Tensor own = loss.detach().reshape({}).to(at::kDouble);
+    shared.values[0].copy_(own * weight);
+    shared.values[1 + communicator_.rank()].copy_(own.isfinite().logical_not());
+  }
+  shared.pending = communicator_.all_reduce(shared.values);
+  return shared;
+}
+
+Result<std::vector<IValue>> Ddp::evaluate(std::vector<IValue> inputs) const {
+  const at::NoGradGuard without_record;
+  return engine_.run(graph::Mode::kEval, std::move(inputs));
+}
+
+void Ddp::after_backward(int unit, std::span<Tensor> gradients) {
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    const std::size_t parameter = chain_.parameters_of(unit)[i];
+    gradients_.add(parameter, gradients[i]);
+    reached_now_[parameter] = true;
+    gradients[i].reset();
+  }
+  if (sends_) gradients_.send(unit, communicator_);
+}
+
+Status Ddp::finish_pass(bool updates, bool computed) {
+  if (!updates) return {};
+  {
+    const Stopwatch watch(times_.wait_s);
+    if (Status arrived = gradients_.wait(options_.wait); !arrived.ok()) return arrived;
+    if (Status arrived = buffers_.wait(options_.wait); !arrived.ok()) return arrived;
+  }
+  // A rank without a batch now may have had one for an earlier pass of this update.
+  const bool has_gradients = computed || std::ranges::count(reached_now_, true) > 0;
+  if (reached_.empty()) {
+    if (Status agreed = agree_on_reached(has_gradients); !agreed.ok()) return agreed;
+  } else if (has_gradients) {
+    if (Status same = check_reached(); !same.ok()) return same;
+  }
+  return update();
+}
+
+// Which parameters the losses reach is settled at the first update: an optimizer leaves the others as they are, and
+// does so on all ranks or on none.
+Status Ddp::agree_on_reached(bool computed) {
+  std::vector<std::int64_t> counts(reached_now_.begin(), reached_now_.end());
+  counts.push_back(computed ? 1 : 0);
+  const auto sum = communicator_.sum(std::span(counts));
+  if (Status summed = options_.wait(*sum); !summed.ok()) return summed;
+  const std::int64_t ranks = counts.back();
+  for (std::size_t i = 0; i < reached_now_.size(); ++i) {
+    if (counts[i] == 0 || counts[i] == ranks) continue;
+    return invalid("the losses of ", counts[i], " ranks reach the parameter ", engine_.names()[chain_.parameters()[i]],
+                   ", those of ", ranks - counts[i], " do not: the criterion has to use the same outputs on all ranks");
+  }
+  for (std::size_t i = 0; i < reached_now_.size(); ++i) reached_.push_back(counts[i] > 0);
+  return {};
+}
+
+Status Ddp::check_reached() const {
+  const auto differs = std::ranges::mismatch(reached_now_, reached_);
+  if (differs.in1 == reached_now_.end()) return {};
+  const auto i = static_cast<std::size_t>(differs.in1 - reached_now_.begin());
+  return invalid("the loss of update ", updates_ + 1, reached_now_[i] ? " reaches" : " does not reach",
+                 " the parameter ", engine_.names()[chain_.parameters()[i]],
+                 ", unlike that of the first: with several ranks, each loss "
+                 "has to reach the same parameters");
+}
+
+Status Ddp::update() {
+  const Stopwatch watch(times_.update_s);
+  std::vector<Tensor> gradients(gradients_.windows().begin(), gradients_.windows().end());
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!reached_[i]) gradients[i].reset();
+  }
+  if (options_.on_gradients) options_.on_gradients(gradients);
+  if (optimizer_) optimizer_->step(parameters_, gradients);
+  gradients_.clear();
+  reached_now_.assign(reached_now_.size(), false);
+  ++updates_;
+  return {};
+}
+
+}  // namespace ravnest::strategy

@@ -1,0 +1,73 @@
+#include "ravnest/strategy/gradient_buffers.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <map>
+#include <utility>
+
+namespace ravnest::strategy {
+namespace {
+
+// A window of the parameter's sizes, and of its strides where its elements lie side by side in some order.
+at::Tensor window(const at::Tensor& flat, std::int64_t offset, const at::Tensor& parameter) {
+  const at::Tensor part = flat.narrow(0, offset, parameter.numel());
+  return parameter.is_non_overlapping_and_dense() ? part.as_strided(parameter.sizes(), parameter.strides(), offset)
+                                                  : part.view(parameter.sizes());
+}
+
+}  // namespace
+
+GradientBuffers::GradientBuffers(const Chain& chain, std::span<const at::Tensor> parameters,
+                                 const codec::Codec& compression)
+    : windows_(parameters.size()), filled_(parameters.size()) {
+  for (int step = 0; step <= chain.units(); ++step) {
+    const int unit = step == chain.units() ? chain.root() : chain.units() - 1 - step;
+    std::map<at::ScalarType, Buffer> by_type;
+    for (const std::size_t i : chain.parameters_of(unit)) by_type[parameters[i].scalar_type()].parameters.push_back(i);
+    for (auto& [type, buffer] : by_type) {
+      std::int64_t elements = 0;
+      for (const std::size_t i : buffer.parameters) elements += parameters[i].numel();
+      buffer.unit = unit;
+      buffer.flat = at::zeros({elements}, parameters[buffer.parameters.front()].options().requires_grad(false));
+      if (compression != codec::Codec() && type == at::kFloat)
+        buffer.compression = std::make_shared<Compression>(compression, static_cast<std::size_t>(elements));
+      std::int64_t offset = 0;
+      for (const std::size_t i : buffer.parameters) {
+        windows_[i] = window(buffer.flat, offset, parameters[i]);
+        offset += parameters[i].numel();
+      }
+      buffers_.push_back(std::move(buffer));
+    }
+  }
+}
+
+void GradientBuffers::add(std::size_t parameter, const at::Tensor& gradient) {
+  const at::NoGradGuard without_record;
+  if (filled_[parameter])
+    windows_[parameter].add_(gradient);
+  else
+    windows_[parameter].copy_(gradient);
+  filled_[parameter] = true;
+}
+
+void GradientBuffers::send(int unit, Communicator& communicator) {
+  for (const Buffer& buffer : buffers_) {
+    if (buffer.unit != unit) continue;
+    for (const std::size_t i : buffer.parameters) {
+      if (!filled_[i]) windows_[i].zero_();
+    }
+    pending_.push_back(communicator.all_reduce(buffer.flat, buffer.compression));
+  }
+}
+
+Status GradientBuffers::wait(const Waiter& wait) {
+  for (const auto& pending : std::exchange(pending_, {})) {
+    if (Status arrived = wait(*pending); !arrived.ok()) return arrived;
+  }
+  return {};
+}
+
+void GradientBuffers::clear() { filled_.assign(filled_.size(), false); }
+
+}  // namespace ravnest::strategy

@@ -1,0 +1,52 @@
+// The gradients of all parameters in a few flat buffers, so that a reduction is one operation and not hundreds.
+//
+// There is a buffer for each unit of the chain and element type, and each parameter has a window of it, laid out as the
+// parameter is: what the optimizer is given are these windows, and no gradient is copied after it has arrived.
+// Not thread-safe.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/codec/codec.h"
+#include "ravnest/strategy/chain.h"
+#include "ravnest/strategy/communicate/communicator.h"
+#include "ravnest/strategy/communicate/waiter.h"
+
+namespace ravnest::strategy {
+
+class GradientBuffers {
+ public:
+  GradientBuffers(const Chain& chain, std::span<const at::Tensor> parameters, const codec::Codec& compression);
+
+  // Adds a gradient to its parameter's sum. Into an empty buffer it is copied.
+  void add(std::size_t parameter, const at::Tensor& gradient);
+  // The unit's sums are complete: begins to add up those of all ranks. What no gradient came for counts as zero.
+  void send(int unit, Communicator& communicator);
+  // Until all that was sent is there.
+  Status wait(const Waiter& wait);
+  // Every parameter's window. After `wait` they hold the sums over all ranks.
+  std::span<const at::Tensor> windows() const { return windows_; }
+  // The sums begin anew.
+  void clear();
+
+ private:
+  struct Buffer {
+    int unit = 0;
+    at::Tensor flat;
+    std::shared_ptr<Compression> compression;
+    std::vector<std::size_t> parameters;
+  };
+
+  std::vector<Buffer> buffers_;  // in the order in which backward completes them
+  std::vector<at::Tensor> windows_;
+  std::vector<bool> filled_;  // by parameter
+  std::vector<std::shared_ptr<Pending>> pending_;
+};
+
+}  // namespace ravnest::strategy
