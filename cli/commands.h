@@ -22,6 +22,7 @@ const char* release();
 void add_benchmark(CLI::App& app);          // needs torch
 void add_plan(CLI::App& app);               // needs torch
 void add_node(CLI::App& app);               // needs torch
+void add_train(CLI::App& app);              // needs torch
 void add_eval(CLI::App& app);               // needs torch
 void add_up(CLI::App& app, bool has_node);  // whether there is `ravnest node`
 void add_launch(CLI::App& app);

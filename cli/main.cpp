@@ -39,6 +39,7 @@ constexpr const char* kDescription =
     "  ravnest ping node_3            measures the path to node_3\n"
     "  ravnest node node_3            trains as node_3, with what train.toml says\n"
     "  ravnest up                     the same for all nodes of this machine at once\n"
+    "  ravnest train model.pt2        trains a whole model, alone or data-parallel (--strategy ddp)\n"
     "  ravnest launch -- python t.py  runs a script for torchrun, once for each GPU\n"
     "  ravnest fuse                   merges the stages that were trained into one state dict\n"
     "  ravnest eval model.pt2         says how good the trained model is\n"
@@ -76,6 +77,7 @@ int run(int argc, char** argv) {
   add_doctor(app);
   if constexpr (RAVNEST_WITH_TORCH) add_node(app);
   add_up(app, RAVNEST_WITH_TORCH);
+  if constexpr (RAVNEST_WITH_TORCH) add_train(app);
   add_launch(app);
   add_fuse(app);
   if constexpr (RAVNEST_WITH_TORCH) add_eval(app);

@@ -6,34 +6,19 @@
 
 #include "commands.h"
 #include "run_node.h"
-#include "stop_signals.h"
+#include "train_until_told.h"
 
 namespace ravnest::cli {
 namespace {
 
 void run(NodeRequest request) {
-  StopSignals signals;
-  bool interrupted = false;
   request.software = release();
   request.threads_are_set = std::getenv("OMP_NUM_THREADS") != nullptr;
-  request.poll = [&]() -> Status {
-    if (!signals.came()) return {};
-    signals.take();
-    interrupted = true;
-    return cancelled(request.name, " was interrupted");
-  };
   request.background = std::make_shared<Background>();
-  const Status ended = run_node(request);
-  signals.block_until_exit();
-  // Where all nodes are interrupted at once this one may have heard of another's interruption before its own.
-  if (interrupted || signals.came()) {
-    std::cerr << "ravnest: " << (ended.ok() ? request.name + " was interrupted when its run was over" : ended.message())
-              << std::endl;
-    throw CLI::RuntimeError(kInterruptedStatus);
-  }
-  if (ended.ok()) return;
-  std::cerr << "ravnest: " << ended.message() << std::endl;  // before the others have been told, which may take seconds
-  throw CLI::RuntimeError(1);
+  train_until_told(request.name, [&](const std::function<Status()>& poll) {
+    request.poll = poll;
+    return run_node(request);
+  });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "run_node.h"
 
 #include <ATen/Parallel.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -9,15 +8,10 @@
 
 #include "ravnest/plan/files/local_plan.h"
 #include "ravnest/train/loop/trainer.h"
+#include "terminal_progress.h"
 
 namespace ravnest::cli {
 namespace {
-
-report::ProgressOptions progress_options() {
-  report::ProgressOptions options;
-  if (::isatty(STDERR_FILENO) == 1) options.columns = report::terminal_columns(STDERR_FILENO);
-  return options;
-}
 
 // Nodes of the plan with the same host as that one, itself included.
 Result<int> nodes_beside(const NodeRequest& request) {
@@ -56,7 +50,7 @@ Status run_node(const NodeRequest& request) {
   options.device = c10::Device(config->device);
   const Logger log(request.name, Level::kInfo);
   options.log = log;
-  report::Progress progress(std::cerr, progress_options());
+  report::Progress progress(std::cerr, terminal_progress());
   auto node = train::Node::open(std::move(options));
   if (!node.ok()) return node.status();
   if (const auto clusters = (*node)->plan().clusters.size();

@@ -60,6 +60,7 @@ inline std::shared_ptr<pybind11::function> held(pybind11::function function) {
 // What a graph takes, from Python: a tensor, number, bool, string or None. TypeError for anything else.
 c10::IValue to_ivalue(const pybind11::handle& object);
 
+void bind_chain(pybind11::module_& module);
 void bind_checkpoint(pybind11::module_& module);
 void bind_errors(pybind11::module_& module);
 void bind_graph(pybind11::module_& module);
@@ -68,8 +69,10 @@ void bind_node(pybind11::module_& module);
 void bind_optim(pybind11::module_& module);
 void bind_pipeline(pybind11::module_& module);
 void bind_plan(pybind11::module_& module);
+void bind_rank(pybind11::module_& module);
 void bind_schedules(pybind11::module_& module);
 void bind_script(pybind11::module_& module);
+void bind_training_process(pybind11::module_& module);
 void bind_profile(pybind11::class_<graph::Engine>& model);
 
 }  // namespace ravnest::python

@@ -6,8 +6,11 @@ PYBIND11_MODULE(_core, module) {
   ravnest::python::bind_errors(module);
   ravnest::python::bind_checkpoint(module);
   ravnest::python::bind_graph(module);
+  ravnest::python::bind_chain(module);
   ravnest::python::bind_loop(module);
+  ravnest::python::bind_training_process(module);
   ravnest::python::bind_node(module);
+  ravnest::python::bind_rank(module);
   ravnest::python::bind_optim(module);
   ravnest::python::bind_pipeline(module);
   ravnest::python::bind_plan(module);

@@ -110,7 +110,7 @@ py::dict state_of(const Optimizer& optimizer) {
 
 namespace {
 
-void load(Optimizer& optimizer, const py::iterable& parameters, const py::dict& state) {
+void load_state(Optimizer& optimizer, const py::iterable& parameters, const py::dict& state) {
   accept(optimizer.load(tensors_of(parameters), {groups_of(py::cast<std::vector<py::dict>>(state["param_groups"])),
                                                  named_tensors_of(py::cast<py::dict>(state["state"]))}));
 }
@@ -184,7 +184,7 @@ void bind_optimizers(py::module_& module) {
       .def("groups", [](const Optimizer& optimizer) { return dicts_of(optimizer.groups()); })
       .def("set_option", &set_option, py::arg("group"), py::arg("name"), py::arg("value"))
       .def("state", &state_of)
-      .def("load", &load, py::arg("parameters"), py::arg("state"));
+      .def("load", &load_state, py::arg("parameters"), py::arg("state"));
   module.def("optimizer_names", [] {
     const auto names = optim::optimizer_names();
     return std::vector<std::string>(names.begin(), names.end());

@@ -37,17 +37,17 @@ train::TrainingOptions training_options_of(const PyTrainingOptions& given,
   if (given.average_optim && options.optimizer && options.optimizer->state_names().empty())
     throw py::value_error(
         "average_optim=True needs an optimizer of torch.optim: ravnest does not know the state of others");
-  options.schedule = accepted(stage::parse_schedule(given.schedule));
-  options.window = given.window;
+  options.pipeline.schedule = accepted(stage::parse_schedule(given.schedule));
+  options.pipeline.window = given.window;
   options.seed = given.seed;
   options.codec = accepted(codec::parse_codec(given.compression));
-  options.recompute = given.recompute;
+  options.pipeline.recompute = given.recompute;
   options.update_frequency = given.update_frequency;
   options.microbatches = given.microbatches;
-  options.reduce_factor = given.reduce_factor;
-  options.average = accepted(stage::parse_average_mode(given.average));
-  if (given.nesterov) options.outer = {true, given.nesterov->first, given.nesterov->second};
-  options.average_optimizer = given.average_optim;
+  options.pipeline.reduce_factor = given.reduce_factor;
+  options.pipeline.average = accepted(stage::parse_average_mode(given.average));
+  if (given.nesterov) options.pipeline.outer = {true, given.nesterov->first, given.nesterov->second};
+  options.pipeline.average_optimizer = given.average_optim;
   options.clip_value = given.clip_value;
   options.clip_norm = given.clip_norm;
   options.on_epochs = counter_of(given.on_epochs);

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def configure(
-    core: _core.Node,
+    core: _core.Node | _core.Rank,
     node: "Node",
     criterion: Callable | None,
     optimizer: OptimizerForm | None,
@@ -52,10 +52,10 @@ def configure(
     core.configure(options, shows_progress=node.progress and node.is_root)
 
 
-def criterion_of(node: "Node", core: _core.Node, signatures: Mapping[bool, Signature]) -> Criterion:
-    """What makes a loss of the model's outputs, on the leaf."""
+def criterion_of(node: "Node", root: str, signatures: Mapping[bool, Signature]) -> Criterion:
+    """What makes a loss of the model's outputs, where those are; `root` is who has the inputs."""
     labels, test_labels = (
-        leaf_labels(source, node.seed, node.batch_size or core.batch, node.name, core.name_of(0))
-        for source in (share_of(node.labels, node.share), node.test_labels)
+        leaf_labels(source, node.seed, node.batch_size or node.planned_batch, node.name, root)
+        for source in (share_of(node.labels, node.share), share_of(node.test_labels, node.validation_share))
     )
     return Criterion(signatures, node.criterion, labels, test_labels)

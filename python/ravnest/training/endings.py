@@ -40,8 +40,8 @@ def end_in_words(name: str) -> None:
 
 def is_told_by_another(message: str) -> bool:
     """Whether a failure that begins so happened on a node that is not of this process."""
-    told = re.match(r"(node_\d+) \(stage \d+\) ", message)
-    return told is not None and told[1] not in _names
+    told = re.match(r"(node_\d+) \(stage \d+\) |(rank \d+) \(", message)
+    return told is not None and (told[1] or told[2].replace(" ", "_")) not in _names
 
 
 def _interrupt(number, frame):

@@ -25,6 +25,16 @@ from .run import Run, serve
 from .schedulers import StageScheduler
 from .sharding import Share
 
+# What is meant where no strategy is.
+_WITHOUT_STRATEGY = {
+    "example_args": (),
+    "example_kwargs": {},
+    "broadcast_buffers": True,
+    "units": "size",
+    "backend": "auto",
+    "trusted_network": False,
+}
+
 
 class Node(NamedTensors):
     """A node of the plan in `node_data/`, from the moment it is made a member of its cluster.
@@ -70,6 +80,14 @@ class Node(NamedTensors):
         threads: Of the stage's computing; by default its share of the machine's cores.
         insecure: Whether to do without TLS; on one machine only.
         progress: Whether to show how far it is.
+        strategy: "ddp" trains the whole `model` on every rank, data-parallel; no plan is read. `RankNode` is what that
+            makes.
+        example_args: With a strategy: what the model's forward takes by position, to capture it with.
+        example_kwargs: With a strategy: what it takes by keyword.
+        broadcast_buffers: With a strategy: whether buffers that training writes are rank 0's after each update.
+        units: With a strategy: "size" or "blocks", what the model is cut into for sending its gradients.
+        backend: With a strategy: what gradients go by. "nccl", "ring", or "auto": NCCL where every rank has a GPU.
+        trusted_network: With a strategy: whether NCCL, which does not encrypt, may go over the network.
         **kwargs: There are no others; a wrong name is an error that has the right one.
 
     Attributes:
@@ -80,6 +98,14 @@ class Node(NamedTensors):
         cluster_id: The number of its cluster, from 0; `clusters` is how many there are.
         run: What the root feeds: how far it is, and what a training loop can wait for.
     """
+
+    def __new__(cls, *args: Any, strategy: str | None = None, **kwargs: Any) -> "Node":
+        """A `RankNode` where a strategy is asked for."""
+        if strategy is not None and cls is Node:
+            from .rank import RankNode
+
+            return object.__new__(RankNode)
+        return object.__new__(cls)
 
     def __init__(
         self,
@@ -116,9 +142,25 @@ class Node(NamedTensors):
         threads: int | None = None,
         insecure: bool = False,
         progress: bool = True,
+        strategy: str | None = None,
+        example_args: Any = (),
+        example_kwargs: Mapping[str, Any] | None = None,
+        broadcast_buffers: bool = True,
+        units: str = "size",
+        backend: str = "auto",
+        trusted_network: bool = False,
         **kwargs: Any,
     ) -> None:
-        self.name = name or name_from_outside()
+        self.strategy = strategy
+        self._of_strategy = {
+            "example_args": example_args,
+            "example_kwargs": dict(example_kwargs or {}),
+            "broadcast_buffers": broadcast_buffers,
+            "units": units,
+            "backend": backend,
+            "trusted_network": trusted_network,
+        }
+        self.name = self._own_name(name)
         self.criterion, self.labels, self.test_labels = criterion, labels, test_labels
         self.update_frequency, self.microbatches = update_frequency, microbatches
         self.reduce_factor, self.average, self.average_optim = reduce_factor, average, average_optim
@@ -135,44 +177,62 @@ class Node(NamedTensors):
         self._call: str | None = None
         self._configured = self._served = False
         self._run_id = uuid.uuid4().hex[:12]
-        self._core: _core.Node | None = None
+        self._core: Any = None  # _core.Node; of a rank _core.Rank
         self._faults = Faults()
         self.stop_at_nan = False
         end_in_words(self.name)
+
+        def check():
+            refuse_unknown("Node", kwargs, Node.__init__)
+            self.outer = outer_settings(outer, outer_momentum, outer_rate)
+            check_training_numbers(self)
+            return None if threads is None else whole_number("threads", threads)
+
+        self._join(model, check, node_data, trained, insecure)
+        try:
+            self._make(self._member, optimizer, dict(optimizer_params or {}))
+        except BaseException as error:
+            self._member.stop(*farewell_of(error))
+            self._member.close()
+            raise
+
+    @staticmethod
+    def _own_name(name: str | None) -> str:
+        return name or name_from_outside()
+
+    def _join(self, model, check: Callable[[], int | None], node_data, trained, insecure: bool) -> None:
+        """Become a member of the cluster. What `check` refuses, the others are told, too; it gives the threads."""
         options = _core.NodeOptions()
         options.name, options.software = self.name, _core.__version__
         options.node_data, options.trained = node_data, trained
         options.device, options.insecure = self.device, insecure
         joins = False
         try:
-            refuse_unknown("Node", kwargs, Node.__init__)
-            self.outer = outer_settings(outer, outer_momentum, outer_rate)
-            check_training_numbers(self)
-            share_cores(node_data, self.name, None if threads is None else whole_number("threads", threads))
+            share_cores(node_data, self.name, check())
+            given = [name for name, value in self._of_strategy.items() if value != _WITHOUT_STRATEGY[name]]
+            if given:
+                raise ValueError(f"{given[0]}= belongs to a strategy: Node(strategy='ddp', ...)")
             with captured_stage(model, node_data, self.name) as options.own_stage:
                 joins = True
                 self._core = _core.Node(options)
-            self._make(self._core, optimizer, dict(optimizer_params or {}))
         except BaseException as error:
-            if self._core is not None:
-                self._core.stop(*farewell_of(error))
-                self._core.close()
-            elif not joins:  # otherwise the core has told the others itself
+            if not joins:  # otherwise the core has told the others itself
                 _core.withdraw(options, *farewell_of(error))
             raise
-
-    def _make(self, core: _core.Node, optimizer, options: dict) -> None:
+        core = self._core
         self.node_type, self.stage, self.stages = core.role, core.stage, core.stages
         self.is_root, self.is_leaf = self.stage == 0, self.stage == self.stages - 1
         self.cluster_id, self.clusters = core.cluster, core.clusters
+
+    def _make(self, core: _core.TrainingProcess, optimizer, options: dict) -> None:
         self._signatures = {train: Signature(core, train) for train in (True, False)}
         self.run = Run(lambda: self._member, core.position, self._signatures)
         self._optimizer = StageOptimizer(core, optimizer, options)
 
     @property
-    def _member(self) -> _core.Node:
+    def _member(self) -> Any:
         if self._core is None:
-            raise Error(f"{self.name} has left its cluster")
+            raise Error(f"{self.name} has left its {'run' if self.strategy else 'cluster'}")
         return self._core
 
     @property
@@ -225,6 +285,16 @@ class Node(NamedTensors):
     def share(self) -> Share:
         """What this node's cluster trains on: all, or its part where Trainer(shard=True) asks for it."""
         return Share(self.cluster_id, self.clusters) if self._shard else Share()
+
+    @property
+    def validation_share(self) -> Share:
+        """What it validates with: all."""
+        return Share()
+
+    @property
+    def planned_batch(self) -> int | None:
+        """The batch size that the model was planned for."""
+        return self._member.batch
 
     def schedule_rates(self, lr_scheduler: Callable[..., Any], lr_scheduler_params: Mapping[str, Any] | None) -> None:
         """Take another scheduler than the one that the node was made with; before the first call.
@@ -298,7 +368,7 @@ class Node(NamedTensors):
         if self._call is None:
             self._member.save()
         elif self.is_root:
-            self._member.finish(save=True, run=self._run_id, goes_on=True)
+            self._finish(save=True, goes_on=True)
             self._member.begin(self._call)
 
     def reset(self) -> None:
@@ -387,15 +457,22 @@ class Node(NamedTensors):
     def leave_call(self, save: bool = False) -> None:
         """The root's call is over: the other nodes return from theirs, and save their stages if asked to."""
         self.run.end_sweep()
-        self._member.finish(save=save, run=self._run_id)
+        self._finish(save)
         self._call = None
 
-    def _configure(self, core: _core.Node) -> None:
+    def _finish(self, save: bool, goes_on: bool = False) -> None:
+        self._member.finish(save=save, run=self._run_id, goes_on=goes_on)
+
+    @property
+    def _root_name(self) -> str:
+        return self._member.name_of(0)
+
+    def _configure(self, core: Any) -> None:
         refuse_autocast_around("the training")
         if not self._configured:
             self._scheduler.make(lambda: self.optimizer)
             after_epoch, after_update = (self._faults.of(step) for step in self._scheduler.for_core())
-            criterion = self._faults.of(criterion_of(self, core, self._signatures)) if self.is_leaf else None
+            criterion = self._faults.of(criterion_of(self, self._root_name, self._signatures)) if self.is_leaf else None
             configure(core, self, criterion, self._faults.of(self._optimizer.for_core()), (after_epoch, after_update))
             self._configured = True
         core.stop_at_nan(self.stop_at_nan)

@@ -1,4 +1,4 @@
-"""What one of several clusters trains on: its share of a data set, another one in each epoch."""
+"""What one of several clusters, or ranks, trains on: its share of a data set, another one in each epoch."""
 
 import copy
 import warnings
@@ -8,7 +8,10 @@ from typing import NamedTuple, cast
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, Sampler, SequentialSampler
 
-_ONESELF = "give each cluster its part yourself (node.cluster_id says which it is) and leave shard=False"
+_ONESELF = {
+    "clusters": "give each cluster its part yourself (node.cluster_id says which it is) and leave shard=False",
+    "ranks": "give each rank its part yourself (node.rank says which it is) with Trainer(shard=False)",
+}
 
 
 class Share(NamedTuple):
@@ -16,6 +19,7 @@ class Share(NamedTuple):
 
     part: int = 0
     parts: int = 1
+    between: str = "clusters"  # or "ranks"; for messages
 
 
 class ShareSampler(Sampler):
@@ -47,7 +51,7 @@ def share_of(source, share: Share):
     the order depends on the seed and the epoch of `labels.items_of` alone, not on a generator of its own: that could
     be another one on each cluster, and samples would come twice or never. ValueError for what cannot be cut.
     """
-    check_shares(source, share.parts)
+    check_shares(source, share)
     if share.parts == 1 or source is None:
         return source
     if isinstance(source, torch.Tensor):
@@ -65,19 +69,22 @@ def share_of(source, share: Share):
     return loader
 
 
-def check_shares(source, parts: int) -> None:
-    """ValueError where `source` cannot be cut into so many shares, with the reason and what to do."""
+def check_shares(source, share: Share) -> None:
+    """ValueError where `source` cannot be cut into such shares, with the reason and what to do."""
+    parts = share.parts
     if parts == 1 or source is None:
         return
     if reason := _why_not(source):
-        raise ValueError(f"shard=True cannot cut {reason}: {_ONESELF}")
+        raise ValueError(f"shard=True cannot cut {reason}: {_ONESELF[share.between]}")
     size, least = len(source), 1
     if isinstance(source, DataLoader):
         size = len(cast(Sized, source.dataset))
         least = (source.batch_size or 1) if source.drop_last else 1
     if size // parts < least:
         what = "one sample" if least == 1 else f"one batch of {least} (drop_last=True leaves out shorter ones)"
-        raise ValueError(f"shard=True has {size} samples for {parts} clusters, which is less than {what} for each")
+        raise ValueError(
+            f"shard=True has {size} samples for {parts} {share.between}, which is less than {what} for each"
+        )
 
 
 def warn_of_same_data(source, clusters: int, stacklevel: int) -> None:

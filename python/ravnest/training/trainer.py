@@ -14,7 +14,7 @@ from ..settings import whole_number
 from .labels import Items, items_of, loader_of
 from .loader_checks import check_loader, length_of
 from .node import Node
-from .sharding import check_shares, warn_of_same_data
+from .sharding import check_shares, share_of, warn_of_same_data
 
 
 def _as_call(function):
@@ -113,7 +113,7 @@ class Trainer:
         elif node.shard is None and node.is_root:
             warn_of_same_data(train_loader, node.clusters, stacklevel=3)
         for source in (train_loader, node.labels):
-            check_shares(source, node.share.parts)
+            check_shares(source, node.share)
 
     def _check_loaders(self, train_loader):
         node, sweeps = self.node, self.epochs if self.val_freq == 1 else min(self.epochs, 1)
@@ -182,9 +182,10 @@ class Trainer:
     def _validation(self):
         """`val_loader` as the loop goes through it."""
         node = self.node
+        loader = share_of(self.val_loader, node.validation_share)
         return node.run.source(
             False,
-            lambda sweep: items_of(self.val_loader, node.seed, sweep, self.batch_size),
+            lambda sweep: items_of(loader, node.seed, sweep, self.batch_size),
             self._inputs,
             self._validations,
         )

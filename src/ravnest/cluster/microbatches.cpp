@@ -7,18 +7,18 @@
 namespace ravnest::cluster {
 namespace {
 
+bool has_samples(const at::Tensor& input, std::uint64_t samples) {
+  return input.defined() && input.dim() > 0 && static_cast<std::uint64_t>(input.size(0)) == samples;
+}
+
+}  // namespace
+
 std::uint64_t samples_of(const std::vector<at::Tensor>& inputs) {
   for (const at::Tensor& input : inputs) {
     if (input.defined() && input.dim() > 0) return static_cast<std::uint64_t>(input.size(0));
   }
   return 1;
 }
-
-bool has_samples(const at::Tensor& input, std::uint64_t samples) {
-  return input.defined() && input.dim() > 0 && static_cast<std::uint64_t>(input.size(0)) == samples;
-}
-
-}  // namespace
 
 std::vector<Microbatch> cut_batch(const stage::Offer& batch, const std::vector<at::Tensor>& inputs,
                                   std::uint32_t microbatches) {

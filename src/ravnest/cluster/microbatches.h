@@ -16,6 +16,9 @@ struct Microbatch {
   std::vector<at::Tensor> inputs;
 };
 
+// The rows of the first input that has any; 1 for a model whose inputs have none.
+std::uint64_t samples_of(const std::vector<at::Tensor>& inputs);
+
 // `batch` as passes in order, each with its part, weight and samples; the last one updates where `batch` says so. A
 // batch that trains is cut into `microbatches`, or as many as it has rows; others stay whole. Inputs without a row for
 // each sample go with every part.

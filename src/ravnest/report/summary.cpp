@@ -18,17 +18,6 @@ std::string two_decimals(double value) { return text(std::fixed, std::setprecisi
 
 std::string plural(std::uint64_t count, std::string_view noun) { return text(count, " ", noun, count == 1 ? "" : "s"); }
 
-std::string headline(const RunSummary& run) {
-  std::string line = text("Trained ", plural(run.epochs, "epoch"), " in ", clock_time(run.seconds));
-  if (const BadLosses& bad = run.bad_losses; bad.steps > 0)
-    line += text(", but the loss was not finite in ", plural(bad.steps, "step"), ", first in step ", bad.first);
-  line += text(": ", plural(run.samples, "sample"));
-  if (run.seconds > 0 && run.samples > 0)
-    line += text(", ", compact(static_cast<double>(run.samples) / run.seconds), " samples/s");
-  if (run.accuracy) line += text(", accuracy ", two_decimals(*run.accuracy), " %");
-  return line + "\n";
-}
-
 std::string settings(const RunSummary& run) {
   std::string line = text("schedule ", printable(run.schedule));
   if (run.window > 0) line += text(", window ", run.window);
@@ -56,6 +45,17 @@ std::string table(const RunSummary& run) {
 }
 
 }  // namespace
+
+std::string headline(const RunSummary& run) {
+  std::string line = text("Trained ", plural(run.epochs, "epoch"), " in ", clock_time(run.seconds));
+  if (const BadLosses& bad = run.bad_losses; bad.steps > 0)
+    line += text(", but the loss was not finite in ", plural(bad.steps, "step"), ", first in step ", bad.first);
+  line += text(": ", plural(run.samples, "sample"));
+  if (run.seconds > 0 && run.samples > 0)
+    line += text(", ", compact(static_cast<double>(run.samples) / run.seconds), " samples/s");
+  if (run.accuracy) line += text(", accuracy ", two_decimals(*run.accuracy), " %");
+  return line + "\n";
+}
 
 double busy_share(const wire::NodeWork& work) {
   const double share = (work.forward_s + work.backward_s + work.update_s) / work.running_s;

@@ -46,6 +46,8 @@ struct RunSummary {
   std::vector<NodeSummary> nodes = {};  // of one cluster, from the root to the leaf
 };
 
+// "Trained 3 epochs in 12 s: ...", with an end of line.
+std::string headline(const RunSummary& run);
 // For people, several lines: what was done and how fast, a table of the nodes, and what limited the run (limit.h).
 std::string summary_text(const RunSummary& run);
 

@@ -74,7 +74,7 @@ def test_a_signal_to_all_nodes_ends_each_with_its_sentence(folder, processes, by
 def test_ctrl_c_does_not_wait_for_nodes_that_were_never_started(folder, processes, when):
     """Whoever starts the only node and changes her mind gets the terminal back."""
     script = folder / "hesitant.py"
-    # Not signal.pause(): a signal that comes just before it is looked at only once the next one ends the pause.
+    # Not signal.pause(): a signal that comes just before it is noted, and looked at only when another one comes.
     pause = 'print("made", flush=True)\n    import time\n    while True:\n        time.sleep(0.01)'
     work = 'print("made", flush=True)\n    Trainer(node=node, train_loader=train, epochs=1).train()'
     script.write_text(

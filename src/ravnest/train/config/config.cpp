@@ -14,12 +14,20 @@ namespace {
 namespace fs = std::filesystem;
 using Keys = std::span<const std::string_view>;
 
-constexpr std::array<std::string_view, 23> kKeys = {
+constexpr std::array<std::string_view, 24> kKeys = {
     "epochs",       "batch_size", "seed",          "loss",        "schedule",    "update_frequency",
     "microbatches", "val_freq",   "save",          "stop_at_nan", "compression", "reduce_factor",
     "average",      "outer",      "average_optim", "recompute",   "threads",     "device",
-    "loss_file",    "optimizer",  "lr_schedule",   "data",        "validation",
+    "loss_file",    "optimizer",  "lr_schedule",   "data",        "validation",  "strategy",
 };
+// They mean nothing where one process has the whole model.
+constexpr std::array<std::string_view, 7> kPipelineKeys = {"schedule", "microbatches",  "reduce_factor", "average",
+                                                           "outer",    "average_optim", "recompute"};
+constexpr std::array<std::string_view, 5> kStrategyKeys = {"name", "units", "broadcast_buffers", "backend",
+                                                           "trusted_network"};
+constexpr std::array<std::string_view, 2> kStrategies = {"single", "ddp"};
+constexpr std::array<std::string_view, 3> kBackends = {"auto", "ring", "nccl"};
+constexpr std::array<std::string_view, 2> kUnitRules = {"size", "blocks"};
 constexpr std::array<std::string_view, 3> kOuterKeys = {"name", "momentum", "rate"};
 constexpr std::array<std::string_view, 1> kOuterNames = {"nesterov"};
 constexpr std::array<std::string_view, 2> kAverageModes = {"overlap", "drain"};
@@ -133,6 +141,18 @@ DataConfig read_data(const Section& section, const fs::path& folder) {
   return config;
 }
 
+std::optional<StrategyConfig> read_strategy(const Section& top) {
+  const std::optional<Section> section = top.section("strategy", kStrategyKeys);
+  if (!section) return std::nullopt;
+  StrategyConfig config;
+  set(config.name, section->word("name", kStrategies));
+  set(config.units, section->word("units", kUnitRules));
+  set(config.broadcast_buffers, section->flag("broadcast_buffers"));
+  set(config.backend, section->word("backend", kBackends));
+  set(config.trusted_network, section->flag("trusted_network"));
+  return config;
+}
+
 TrainConfig read_top(const Section& top, const fs::path& folder) {
   TrainConfig config;
   set(config.epochs, top.whole("epochs", kCount));
@@ -163,6 +183,10 @@ TrainConfig read_top(const Section& top, const fs::path& folder) {
     if (validation->has("shard"))
       validation->fail("shard", "every cluster validates on all of these data; leave it out");
     config.validation = read_data(*validation, folder);
+  }
+  config.strategy = read_strategy(top);
+  for (const std::string_view key : kPipelineKeys) {
+    if (top.has(key)) config.of_pipelines.emplace_back(key);
   }
   return config;
 }

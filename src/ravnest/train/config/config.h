@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ravnest/base/status.h"
 #include "ravnest/codec/codec.h"
@@ -51,6 +52,15 @@ struct LrScheduleConfig {
 struct OuterConfig {
   double momentum = 0.9;
   double rate = 0.7;
+};
+
+// [strategy]: how `ravnest train` spreads the training over ranks.
+struct StrategyConfig {
+  std::string name = "single";  // or "ddp"
+  std::string units = "size";   // or "blocks": what the model is cut into for sending gradients
+  bool broadcast_buffers = true;
+  std::string backend = "auto";  // or "ring" or "nccl": what gradients go by
+  bool trusted_network = false;  // NCCL, which does not encrypt, may go over the network
 };
 
 struct DataConfig {
@@ -84,6 +94,9 @@ struct TrainConfig {
   std::optional<LrScheduleConfig> lr_schedule;
   DataConfig data;
   std::optional<DataConfig> validation;
+  std::optional<StrategyConfig> strategy;
+  // Of the keys that only pipelines know, those that the file has: `ravnest train` refuses them.
+  std::vector<std::string> of_pipelines = {};
 };
 
 // Paths of data are relative to the file. kInvalid where it is not TOML, for keys that do not exist, values of another

@@ -42,7 +42,6 @@ class Witness final : public BatchSink {
   }
   bool has_rounds() const override { return rounds_; }
   Status finish_rounds(const Poll&) override { return note("rounds"); }
-  Result<wire::Closed> finish(wire::Task, bool, const Poll&) override { return wire::Closed(); }
   RunRecord& record() override { return record_; }
   void warn(const std::string& line) const override { warnings.push_back(line); }
 

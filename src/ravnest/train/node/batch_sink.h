@@ -12,7 +12,6 @@
 
 #include "ravnest/base/status.h"
 #include "ravnest/train/node/run_record.h"
-#include "ravnest/wire/call_messages.h"
 #include "ravnest/wire/message.h"
 
 namespace ravnest::train {
@@ -42,9 +41,6 @@ class BatchSink {
   // Until the others have trained what they train in this call too, and the weights of all are averaged: what is
   // validated after it is what is saved.
   virtual Status finish_rounds(const Poll& poll) = 0;
-  // The call is over when all that was fed is computed and everyone has done `task`. `goes_on`: the others go on to the
-  // next call by themselves, since the user's goes on.
-  virtual Result<wire::Closed> finish(wire::Task task, bool goes_on, const Poll& poll) = 0;
 
   // What became of the batches.
   virtual RunRecord& record() = 0;

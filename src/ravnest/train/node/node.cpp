@@ -9,7 +9,6 @@
 #include "ravnest/base/file.h"
 #include "ravnest/checkpoint/stage_file.h"
 #include "ravnest/cluster/microbatches.h"
-#include "ravnest/optim/clip.h"
 #include "ravnest/stage/routes.h"
 #include "ravnest/train/node/call_sentences.h"
 #include "ravnest/train/node/farewell.h"
@@ -77,21 +76,15 @@ void Node::configure(TrainingOptions training_options) {
   worker::ModelWorkerOptions worker;
   worker.seed = training_options_.seed;
   worker.codec = training_options_.codec;
-  worker.recompute = training_options_.recompute;
-  worker.schedule = training_options_.schedule;
+  worker.recompute = training_options_.pipeline.recompute;
+  worker.schedule = training_options_.pipeline.schedule;
   worker.criterion = training_options_.criterion;
   worker.before_update = [this](std::uint64_t epoch) { reach(epoch); };
   worker.on_update = training_options_.on_update;
-  if (training_options_.clip_value > 0 || training_options_.clip_norm > 0) {
-    worker.on_gradients = [value = training_options_.clip_value,
-                           norm = training_options_.clip_norm](std::vector<at::Tensor>& own) {
-      if (value > 0) optim::clip_by_value(own, value);
-      if (norm > 0) optim::scale_to_norm(own, norm, optim::gradient_norm(own));
-    };
-  }
+  worker.on_gradients = training_options_.clipping();
   cluster::DriverOptions driver;
   driver.stage = place_;
-  driver.stage.schedule = training_options_.schedule;
+  driver.stage.schedule = training_options_.pipeline.schedule;
   driver.stage.window = window();
   driver.nodes = nodes_;
   driver.log = options_.log;
@@ -109,8 +102,8 @@ void Node::configure(TrainingOptions training_options) {
 }
 
 int Node::window() const {
-  return training_options_.window > 0 ? training_options_.window
-                                      : plan_.clusters[static_cast<std::size_t>(cluster_)].window;
+  return training_options_.pipeline.window > 0 ? training_options_.pipeline.window
+                                               : plan_.clusters[static_cast<std::size_t>(cluster_)].window;
 }
 
 // -- what is said at the end of a call
@@ -174,7 +167,7 @@ report::RunSummary Node::run_summary(double seconds, std::uint64_t samples, std:
   if (!summaries_.empty() && epochs > 0) run.updates_per_epoch = summaries_.front().work.updates / epochs;
   run.accuracy = record_->accuracy();
   run.bad_losses = record_->bad_losses();
-  run.schedule = std::string(stage::name(training_options_.schedule));
+  run.schedule = std::string(stage::name(training_options_.pipeline.schedule));
   run.window = window();
   if (training_options_.codec != codec::Codec()) run.compression = codec::to_string(training_options_.codec);
   run.nodes = summaries_;
@@ -214,7 +207,7 @@ Status Node::begin(const std::string& call) {
   if (!endpoint_) return cancelled(name(), " has left its cluster");
   if (computing_.joinable()) return invalid("another call is under way; it has to end before ", call, "() begins");
   std::map<std::string, std::string> settings = training_options_.settings;
-  settings["schedule"] = std::string(stage::name(training_options_.schedule));
+  settings["schedule"] = std::string(stage::name(training_options_.pipeline.schedule));
   settings["seed"] = std::to_string(training_options_.seed);
   settings["compression"] = codec::to_string(training_options_.codec);
   wire::Ready ready{.call = call, .settings = {}};

@@ -39,6 +39,7 @@
 #include "ravnest/train/node/batch_sink.h"
 #include "ravnest/train/node/farewell.h"
 #include "ravnest/train/node/run_record.h"
+#include "ravnest/train/node/training_options.h"
 #include "ravnest/transport/endpoint.h"
 #include "ravnest/worker/model_worker.h"
 
@@ -55,32 +56,6 @@ struct NodeOptions {
   // Where others are told of a failure outside of a call; none: before it is returned, which may take seconds.
   std::shared_ptr<Background> background = {};
   Logger log;
-};
-
-// All that a node trains with. The schedule, the seed and the codec have to be the same on all nodes.
-struct TrainingOptions {
-  std::unique_ptr<optim::Optimizer> optimizer;  // none: for a stage with nothing to train, or a node that does not
-  worker::Criterion criterion;                  // of the leaf
-  stage::Schedule schedule = stage::Schedule::kAsync;
-  int window = 0;  // passes in flight; 0: the plan's
-  std::uint64_t seed = 0;
-  codec::Codec codec;
-  bool recompute = false;
-  std::uint64_t update_frequency = 1;
-  std::uint32_t microbatches = 1;
-  // With other clusters:
-  std::uint64_t reduce_factor = 0;  // updates between two rounds; 0: a round per epoch
-  stage::AverageMode average = stage::AverageMode::kOverlap;
-  average::OuterOptimizerOptions outer;
-  bool average_optimizer = false;  // and what the optimizer keeps
-  double clip_value = 0;           // 0: not; the most that an element of a gradient may be
-  double clip_norm = 0;            // 0: not; the most that the norm of all this stage's gradients may be
-  // Called by the compute thread when another epoch is over, with how many are: before the first update of the next
-  // one, and at the end of a call.
-  std::function<void(std::uint64_t epochs)> on_epochs;
-  std::function<void(std::uint64_t updates)> on_update;  // the same after each update
-  RunRecordOptions record;
-  std::map<std::string, std::string> settings;  // what else has to be the same everywhere, by name
 };
 
 class Node final : public BatchSink {
@@ -127,7 +102,7 @@ class Node final : public BatchSink {
   // called does, and the others go on to the next call by themselves. Once training is over every node saves its own
   // stage, whatever becomes of the others; where one cannot, this and `serve` fail on all nodes when the rest have
   // saved.
-  Result<wire::Closed> finish(wire::Task task, bool goes_on, const Poll& poll) override;
+  Result<wire::Closed> finish(wire::Task task, bool goes_on, const Poll& poll);
   // Ends the run on all nodes. Safe from any thread. Where no call is under way, the others hear it from `close`.
   void stop(Farewell farewell);
   // Leaves the network in good order. What is called afterwards fails.

@@ -39,18 +39,18 @@ void Node::join_rounds(worker::ModelWorkerOptions& worker, cluster::DriverOption
     place.number = static_cast<std::uint32_t>(averaging_group.number);
     for (const int node : averaging_group.nodes) place.nodes.push_back(plan::node_name(node));
   }
-  if (const average::OuterOptimizerOptions& outer = training_options_.outer; outer.nesterov)
+  if (const average::OuterOptimizerOptions& outer = training_options_.pipeline.outer; outer.nesterov)
     training_options_.settings["outer"] = text("nesterov with momentum ", outer.momentum, " and rate ", outer.rate);
-  training_options_.settings["average_optim"] = training_options_.average_optimizer ? "true" : "false";
+  training_options_.settings["average_optim"] = training_options_.pipeline.average_optimizer ? "true" : "false";
   options.codec = training_options_.codec;
-  options.outer = training_options_.outer;
+  options.outer = training_options_.pipeline.outer;
   options.log = options_.log;
   averager_ = std::make_unique<average::Averager>(std::move(options), *endpoint_);
   worker.averaging = averager_.get();
   worker.averaging_groups = names_by_group(engine_.model(), averaging_groups);
-  worker.average_optimizer = training_options_.average_optimizer;
+  worker.average_optimizer = training_options_.pipeline.average_optimizer;
   driver.averaging = averager_.get();
-  driver.stage.rounds = {true, training_options_.reduce_factor, training_options_.average};
+  driver.stage.rounds = {true, training_options_.pipeline.reduce_factor, training_options_.pipeline.average};
 }
 
 std::optional<average::AveragerStatistics> Node::rounds() const {

@@ -11,6 +11,7 @@ constexpr int kAccuracyDecimals = 2;
 
 // A line in a file that is begun with its first one, so that an earlier file is kept until there is something new.
 Status append(std::optional<report::RecordFile>& file, const std::filesystem::path& path, double value, int decimals) {
+  if (path.empty()) return {};
   if (!file) {
     auto begun = report::RecordFile::begin(path);
     if (!begun.ok()) return begun.status();
@@ -58,12 +59,12 @@ Status RunRecord::expect_end(Sweep sweep) {
   return end_sweeps();
 }
 
-Status RunRecord::on_report(wire::Report report) {
+Status RunRecord::on_report(wire::Report report, std::string_view by) {
   const MutexLock lock(mutex_);
   if (expected_.empty()) return internal("the leaf reports on pass ", report.pass, ", which nobody asked for");
   const Expected expected = std::get<Expected>(expected_.front());
   expected_.pop_front();
-  if (Status taken = take_in(expected, report); !taken.ok()) return taken;
+  if (Status taken = take_in(expected, report, by.empty() ? options_.leaf : by); !taken.ok()) return taken;
   return end_sweeps();
 }
 
@@ -77,7 +78,7 @@ Status RunRecord::end_sweeps() {
   return {};
 }
 
-Status RunRecord::take_in(const Expected& expected, wire::Report& report) {
+Status RunRecord::take_in(const Expected& expected, wire::Report& report, std::string_view by) {
   const stage::Offer& offer = expected.offer;
   switch (offer.kind) {
     case wire::PassKind::kPredict: outputs_.push_back(std::move(report.outputs)); return {};
@@ -93,7 +94,7 @@ Status RunRecord::take_in(const Expected& expected, wire::Report& report) {
   if (options_.progress)
     options_.progress->on_loss(offer.epoch - first_epoch_ + 1, offer.index + 1, expected.samples, report.loss,
                                SystemClock().now());
-  const Status judged = judge_loss(expected, report.loss);
+  const Status judged = judge_loss(expected, report.loss, by);
   if (!offer.update) return judged;
   ++updates_;
   Status written = append(losses_, options_.loss_file, std::exchange(window_loss_, 0), kLossDecimals);
@@ -101,7 +102,7 @@ Status RunRecord::take_in(const Expected& expected, wire::Report& report) {
 }
 
 // A line when it begins; at most one per epoch, since some losses come and go.
-Status RunRecord::judge_loss(const Expected& expected, double loss) {
+Status RunRecord::judge_loss(const Expected& expected, double loss, std::string_view by) {
   const bool begins = std::exchange(finite_, std::isfinite(loss)) && !finite_;
   if (finite_) return {};
   const std::uint64_t step = updates_ + 1;
@@ -110,8 +111,8 @@ Status RunRecord::judge_loss(const Expected& expected, double loss) {
   bad_losses_.last = step;
   const stage::Offer& offer = expected.offer;
   const std::string sentence =
-      text("the loss that ", options_.leaf, " computed in step ", step, " (epoch ", offer.epoch - first_epoch_ + 1,
-           ", batch ", offer.index + 1, ") is ", no_number(loss));
+      text("the loss that ", by, " computed in step ", step, " (epoch ", offer.epoch - first_epoch_ + 1, ", batch ",
+           offer.index + 1, ") is ", no_number(loss));
   if (stop_at_nan_) return invalid(sentence, ", and stop_at_nan ends the run there");
   if (begins && warned_in_epoch_ != offer.epoch && options_.warn) {
     warned_in_epoch_ = offer.epoch;

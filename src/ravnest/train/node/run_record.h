@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -24,7 +25,7 @@
 namespace ravnest::train {
 
 struct RunRecordOptions {
-  std::filesystem::path loss_file = "losses.txt";
+  std::filesystem::path loss_file = "losses.txt";  // empty: none is written, as the other
   std::filesystem::path accuracy_file = "val_accuracies.txt";
   report::Progress* progress = nullptr;                    // told of losses and accuracies; outlives the record
   std::string leaf = {};                                   // who computes the loss, for messages
@@ -58,7 +59,8 @@ class RunRecord {
   // -- the thread that gets reports
 
   // kInternal where the pass was not expected, kInvalid as stop_at_nan says; otherwise what goes wrong with a file.
-  Status on_report(wire::Report report);
+  // `by` is who computed the loss, where that is not always the leaf.
+  Status on_report(wire::Report report, std::string_view by = {});
 
   // -- anyone
 
@@ -76,8 +78,8 @@ class RunRecord {
     std::uint64_t samples = 0;
   };
 
-  Status take_in(const Expected& expected, wire::Report& report) RAVNEST_REQUIRES(mutex_);
-  Status judge_loss(const Expected& expected, double loss) RAVNEST_REQUIRES(mutex_);
+  Status take_in(const Expected& expected, wire::Report& report, std::string_view by) RAVNEST_REQUIRES(mutex_);
+  Status judge_loss(const Expected& expected, double loss, std::string_view by) RAVNEST_REQUIRES(mutex_);
   Status end_sweep(Sweep sweep) RAVNEST_REQUIRES(mutex_);
   Status end_sweeps() RAVNEST_REQUIRES(mutex_);
 

@@ -1,0 +1,87 @@
+#include "run_train.h"
+
+#include <ATen/Parallel.h>
+
+#include <iostream>
+#include <utility>
+
+#include "ravnest/base/text.h"
+#include "ravnest/train/rank/rank_trainer.h"
+#include "terminal_progress.h"
+
+namespace ravnest::cli {
+namespace {
+
+Result<train::TrainConfig> config_of(const TrainRequest& request) {
+  auto config = train::read_train_config(request.config);
+  if (!config.ok()) return config;
+  if (!config->strategy) config->strategy.emplace();
+  if (request.strategy) config->strategy->name = *request.strategy;
+  if (request.epochs) config->epochs = *request.epochs;
+  if (request.batch_size) config->batch_size = *request.batch_size;
+  if (!config->of_pipelines.empty()) {
+    return invalid(request.config.string(), ": ", join(config->of_pipelines),
+                   config->of_pipelines.size() == 1 ? " means" : " mean",
+                   " something for pipelines only (`ravnest node`), where each node has a part of the model: leave ",
+                   config->of_pipelines.size() == 1 ? "it" : "them", " out for `ravnest train`");
+  }
+  if (config->data.shard == false && request.place.world > 1)
+    return invalid(request.config.string(), ": shard = false, but ranks always share the data out: leave it out");
+  if (config->strategy->name == "single" && request.place.world > 1) {
+    return invalid("the strategy is \"single\", for one process, and there are ", request.place.world,
+                   " ranks: --strategy ddp, or name = \"ddp\" in [strategy], trains with all of them");
+  }
+  return config;
+}
+
+// Ranks of one machine have a GPU each.
+Result<c10::Device> device_of(const train::TrainConfig& config, const strategy::Place& place) {
+  const c10::Device device(config.device);
+  if (device.is_cpu() || place.local_world == 1) return device;
+  if (device.has_index()) {
+    return invalid("device = \"", config.device, "\" is one GPU, and ", place.local_world,
+                   " ranks on this machine need one each: device = \"cuda\" gives each its own");
+  }
+  return c10::Device(device.type(), static_cast<c10::DeviceIndex>(place.local_rank));
+}
+
+}  // namespace
+
+Status check_train(const TrainRequest& request) { return config_of(request).status(); }
+
+Status run_train(const TrainRequest& request) {
+  const auto config = config_of(request);
+  if (!config.ok()) return config.status();
+  if (config->threads > 0) at::set_num_threads(config->threads);
+  const auto device = device_of(*config, request.place);
+  if (!device.ok()) return device.status();
+  const std::string name = strategy::rank_name(request.place.rank.value_or(0));
+  const Logger log(request.place.world == 1 ? "ravnest" : name, Level::kInfo);
+  train::RankOptions options;
+  options.model = request.model;
+  options.trained = request.trained;
+  options.device = *device;
+  options.log = log;
+  options.strategy.broadcast_buffers = config->strategy->broadcast_buffers;
+  options.strategy.backend = *train::parse_backend(config->strategy->backend);
+  options.strategy.trusted_network = config->strategy->trusted_network;
+  if (config->strategy->units == "blocks") options.strategy.units.rule = graph::UnitRule::kBlocks;
+  options.rendezvous = {.place = request.place,
+                        .token = request.token,
+                        .settings = {{"strategy", config->strategy->name}, {"units", config->strategy->units}},
+                        .software = request.software,
+                        .ports = request.ports,
+                        .log = log};
+  report::Progress progress(std::cerr, terminal_progress());
+  auto rank = train::Rank::open(std::move(options), request.poll);
+  if (!rank.ok()) return rank.status();
+  auto trainer = train::RankTrainer::prepare(**rank, *config, {.progress = &progress});
+  if (!trainer.ok()) return trainer.status();
+  const auto outcome = trainer->train(request.poll);
+  if (!outcome.ok()) return outcome.status();
+  if ((*rank)->rank() == 0) std::cerr << outcome->summary << std::flush;
+  (*rank)->close();
+  return {};
+}
+
+}  // namespace ravnest::cli

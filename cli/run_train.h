@@ -1,0 +1,39 @@
+// The training of a whole model: by this process alone, or as one rank of several. Only the source sees torch.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "ravnest/base/status.h"
+#include "ravnest/strategy/launch/place.h"
+#include "ravnest/strategy/launch/rendezvous.h"
+#include "ravnest/strategy/launch/run_token.h"
+
+namespace ravnest::cli {
+
+struct TrainRequest {
+  std::filesystem::path model;
+  std::filesystem::path config = "train.toml";
+  std::filesystem::path trained = "trained";
+  // What goes before the config's keys.
+  std::optional<std::string> strategy = {};
+  std::optional<std::int64_t> epochs = {};
+  std::optional<std::int64_t> batch_size = {};
+  strategy::Place place = {};  // with a rank
+  std::optional<strategy::RunToken> token = {};
+  strategy::PortRange ports = {};
+  std::string software = {};
+  bool threads_are_set = false;       // by the environment: torch is left alone
+  std::function<Status()> poll = {};  // asked every few milliseconds; its failure ends the run on all ranks
+};
+
+// Whether the request and its config go together: before any rank is started.
+Status check_train(const TrainRequest& request);
+
+// Until the run is over. Progress, messages and the summary go to standard error, those of the run by rank 0.
+Status run_train(const TrainRequest& request);
+
+}  // namespace ravnest::cli

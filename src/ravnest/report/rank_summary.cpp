@@ -1,0 +1,79 @@
+#include "ravnest/report/rank_summary.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ravnest/base/printable.h"
+#include "ravnest/base/text.h"
+#include "ravnest/base/words/table.h"
+#include "ravnest/base/words/units.h"
+
+namespace ravnest::report {
+namespace {
+
+constexpr double kMuchWaiting = 0.15;
+constexpr double kUneven = 0.25;  // of the time: how much longer the slowest computes than the fastest
+constexpr double kMostlyBusy = 0.7;
+
+double of_time(double seconds, const RankSummary& rank) {
+  return rank.running_s > 0 ? std::clamp(seconds / rank.running_s, 0.0, 1.0) : 0;
+}
+
+double computing(const RankSummary& rank) { return of_time(rank.forward_s + rank.backward_s + rank.update_s, rank); }
+
+std::string rounded_percent(double share) { return text(std::lround(100 * share), " %"); }
+
+std::string rank_settings(const RanksSummary& summary) {
+  std::string line = text("strategy ", printable(summary.strategy), ", ", summary.ranks.size(),
+                          summary.ranks.size() == 1 ? " rank" : " ranks");
+  if (!summary.backend.empty()) line += text(", by ", printable(summary.backend));
+  if (!summary.run.compression.empty()) line += text(", compression ", printable(summary.run.compression));
+  if (summary.run.updates_per_epoch > 0) line += text(", ", summary.run.updates_per_epoch, " updates per epoch");
+  return line + "\n";
+}
+
+std::string rank_table(const std::vector<RankSummary>& ranks) {
+  Table table({"rank", "computing", "forward", "backward", "update", "waiting", "sent", "received"});
+  for (const RankSummary& rank : ranks) {
+    table.add({printable(rank.rank), rounded_percent(computing(rank)), rounded_percent(of_time(rank.forward_s, rank)),
+               rounded_percent(of_time(rank.backward_s, rank)), rounded_percent(of_time(rank.update_s, rank)),
+               rounded_percent(of_time(rank.wait_s, rank)), quantity(static_cast<double>(rank.bytes_sent), "B"),
+               quantity(static_cast<double>(rank.bytes_received), "B")});
+  }
+  return table.text();
+}
+
+// Ranks wait for the slowest. So who waits least computes longest, and only what that one waits is the network's.
+std::string rank_verdict(const std::vector<RankSummary>& ranks) {
+  const auto [fastest, slowest] = std::ranges::minmax_element(ranks, {}, computing);
+  const double waiting = of_time(slowest->wait_s, *slowest);
+  if (computing(*slowest) == 0) return "Nothing was measured, so nothing can be said of what limited the run.\n";
+  if (ranks.size() > 1 && computing(*slowest) - computing(*fastest) >= kUneven) {
+    return text("Limited by ", printable(slowest->rank), ": it computed for ", rounded_percent(computing(*slowest)),
+                " of the time, ", printable(fastest->rank), " for ", rounded_percent(computing(*fastest)),
+                ". What helps: smaller batches there, or leaving it out.\n");
+  }
+  if (waiting >= kMuchWaiting) {
+    return text("Limited by the network: even ", printable(slowest->rank), " waited for gradients for ",
+                rounded_percent(waiting),
+                " of the time. What helps: larger batches, update_frequency, compression=\"fp16\".\n");
+  }
+  if (computing(*slowest) >= kMostlyBusy) {
+    return text("Limited by computing: ", printable(slowest->rank), " was busy for ",
+                rounded_percent(computing(*slowest)), " of the time. What helps: faster machines, or more of them.\n");
+  }
+  return text("Limited by the loop that gives the data, it seems: no rank computed for more than ",
+              rounded_percent(computing(*slowest)),
+              " of the time. What helps: a quicker loader (num_workers), larger "
+              "batches.\n");
+}
+
+}  // namespace
+
+std::string summary_text(const RanksSummary& summary) {
+  std::string lines = headline(summary.run) + rank_settings(summary);
+  if (summary.ranks.empty()) return lines;
+  return text(lines, "\n", rank_table(summary.ranks), "\n", rank_verdict(summary.ranks));
+}
+
+}  // namespace ravnest::report

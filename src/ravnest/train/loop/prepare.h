@@ -1,0 +1,33 @@
+// From a config to what anybody trains with: a node of a pipeline, a rank of a data-parallel run.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ravnest/base/status.h"
+#include "ravnest/data/batches.h"
+#include "ravnest/graph/run/engine.h"
+#include "ravnest/train/config/config.h"
+#include "ravnest/train/loop/batched_data.h"
+#include "ravnest/train/node/training_options.h"
+#include "ravnest/worker/criterion.h"
+
+namespace ravnest::train {
+
+// The data set, cut into batches. `sharers` are those between whom the shares are: "clusters", "ranks". kInvalid where
+// somebody would have no sample.
+Result<BatchedData> load_batches(const DataConfig& config, const TrainConfig& run, data::Share share,
+                                 std::string_view sharers);
+
+// All but the criterion, the progress, and what only pipelines know. Where the engine, a model or a stage of one, has
+// nothing to train there is no optimizer.
+Result<TrainingOptions> common_options(const TrainConfig& config, const graph::Engine& engine);
+
+// What makes a loss of the outputs of a model that is called so. `node` has the labels, `root` the inputs, for
+// messages.
+Result<worker::Criterion> criterion_of(const ir::StageInfo& model, const TrainConfig& config, const std::string& node,
+                                       const std::string& root, const std::optional<BatchedData>& training,
+                                       const std::optional<BatchedData>& validation);
+
+}  // namespace ravnest::train

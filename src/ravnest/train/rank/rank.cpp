@@ -1,0 +1,339 @@
+#include "ravnest/train/rank/rank.h"
+
+#include <ATen/ATen.h>
+
+#include <system_error>
+#include <utility>
+
+#include "ravnest/archive/safetensors.h"
+#include "ravnest/archive/state_dict.h"
+#include "ravnest/base/file.h"
+#include "ravnest/cluster/microbatches.h"
+#include "ravnest/strategy/communicate/texts.h"
+#include "ravnest/train/node/call_sentences.h"
+#include "ravnest/worker/tensors.h"
+
+namespace ravnest::train {
+namespace {
+
+// Between two polls of whoever waits.
+constexpr Duration kPollInterval = std::chrono::milliseconds(50);
+// A loss is looked at when so many passes came after it: then it has arrived, and nobody waits for it.
+constexpr std::size_t kReportsUnderWay = 1;
+
+std::vector<c10::IValue> as_values(const std::vector<at::Tensor>& tensors, c10::Device device) {
+  std::vector<c10::IValue> values;
+  for (const at::Tensor& tensor : tensors)
+    values.emplace_back(tensor.defined() ? c10::IValue(tensor.to(device)) : c10::IValue());
+  return values;
+}
+
+std::string joined(const wire::EncodedMessage& message) {
+  std::string bytes;
+  for (const Slice& part : message.parts) bytes.append(reinterpret_cast<const char*>(part.bytes.data()), part.size());
+  return bytes;
+}
+
+wire::PassHead head_of(const stage::Offer& offer, std::uint64_t pass, double weight) {
+  return {.pass = pass,
+          .kind = offer.kind,
+          .batch = offer.batch,
+          .part = offer.part,
+          .parts = offer.parts,
+          .weight = weight,
+          .update = offer.update,
+          .epoch = offer.epoch,
+          .index = offer.index,
+          .digest = offer.digest};
+}
+
+}  // namespace
+
+Status Rank::configure(TrainingOptions training_options) {
+  training_options_ = std::move(training_options);
+  training_options_.record.leaf = name();
+  training_options_.record.warn = [this](const std::string& line) { warn(line); };
+  if (rank() != 0)
+    training_options_.record.loss_file = training_options_.record.accuracy_file = std::filesystem::path();
+  record_ = std::make_unique<RunRecord>(training_options_.record);
+  const auto cuts = graph::unit_cuts(engine_.model(), options_.strategy.units);
+  if (!cuts.ok()) return cuts.status();
+  auto chain = strategy::Chain::cut(engine_, *cuts);
+  if (!chain.ok()) return chain.status();
+  strategy::DdpOptions ddp;
+  ddp.seed = training_options_.seed;
+  ddp.criterion = training_options_.criterion;
+  ddp.broadcast_buffers = options_.strategy.broadcast_buffers;
+  ddp.compression = training_options_.codec;
+  ddp.wait = [this](strategy::Pending& pending) { return wait(pending, poll_ == nullptr ? Poll() : *poll_); };
+  ddp.on_gradients = training_options_.clipping();
+  ddp_ = std::make_unique<strategy::Ddp>(engine_, std::move(*chain), tensors(), std::move(training_options_.optimizer),
+                                         std::move(ddp));
+  return {};
+}
+
+// -- calls
+
+Status Rank::begin(const std::string& call, const Poll& poll) {
+  std::map<std::string, std::string> settings = training_options_.settings;
+  settings["seed"] = std::to_string(training_options_.seed);
+  settings["compression"] = codec::to_string(training_options_.codec);
+  wire::Ready ready{.call = call, .settings = {}};
+  for (const auto& [setting, value] : settings) ready.settings.push_back({setting, value});
+  auto agreed = compare(ready, poll);
+  if (!agreed.ok()) return ended(agreed);
+  poll_ = &poll;
+  const bool first = begun_ == TimePoint();
+  begun_ = SystemClock().now();
+  Status alike = first ? ddp_->begin() : Status();
+  poll_ = nullptr;
+  before_ = ddp_->times();
+  return alike.ok() ? alike : ended(alike);
+}
+
+Status Rank::compare(const wire::Ready& ready, const Poll& poll) {
+  const auto waiter = [&](strategy::Pending& pending) { return wait(pending, poll); };
+  auto encoded = wire::encode(ready);
+  if (!encoded.ok()) return encoded.status();
+  auto texts = strategy::gather_texts(*communicator_, joined(*encoded), c10::kCPU, waiter);
+  if (!texts.ok()) return texts.status();
+  std::vector<wire::Ready> all;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < texts->size(); ++i) {
+    const auto bytes = std::as_bytes(std::span((*texts)[i]));
+    auto message = wire::decode(slice_of({bytes.begin(), bytes.end()}));
+    if (!message.ok()) return message.status();
+    all.push_back(std::get<wire::Ready>(std::move(*message)));
+    names.push_back(strategy::rank_name(static_cast<int>(i)));
+  }
+  return check_alike(all, names);
+}
+
+Status Rank::feed(const Batch& batch, const Poll& poll) {
+  poll_ = &poll;
+  Status fed = batch.kind == wire::PassKind::kTrain ? train(batch, poll) : evaluate(batch);
+  poll_ = nullptr;
+  ++batches_;
+  return fed.ok() ? fed : ended(fed);
+}
+
+Result<std::uint64_t> Rank::samples_of_all(std::uint64_t own, const Poll& poll) {
+  if (!announced_.empty()) {
+    const std::uint64_t samples = announced_.front();
+    announced_.pop_front();
+    return samples;
+  }
+  std::int64_t samples = static_cast<std::int64_t>(own);
+  const auto sum = communicator_->sum(std::span(&samples, 1));
+  if (Status summed = wait(*sum, poll); !summed.ok()) return summed;
+  return static_cast<std::uint64_t>(samples);
+}
+
+Status Rank::train(const Batch& batch, const Poll& poll) {
+  const bool updates = (trained_ + 1) % training_options_.update_frequency == 0;
+  const stage::Offer whole{.kind = batch.kind,
+                           .batch = batches_,
+                           .update = updates,
+                           .epoch = batch.epoch,
+                           .index = batch.index,
+                           .digest = batch.digest};
+  const bool absent = batch.inputs.empty();
+  const std::uint64_t own = absent ? 0 : cluster::samples_of(batch.inputs);
+  const auto of_all = samples_of_all(own, poll);
+  if (!of_all.ok()) return of_all.status();
+  if (Status taken = take_reports(kReportsUnderWay - 1, poll); !taken.ok()) return taken;
+  if (updates) reach(batch.epoch);
+  if (ranks_) ranks_->at_step(ddp_->updates() + 1);
+  const double weight = *of_all == 0 ? 0 : static_cast<double>(own) / static_cast<double>(*of_all);
+  const std::uint64_t updates_before = ddp_->updates();
+  wire::PassHead head = head_of(whole, trained_, weight);
+  head.step = trained_ * static_cast<std::uint64_t>(world()) + static_cast<std::uint64_t>(rank());
+  auto loss = absent ? ddp_->absent(head) : ddp_->train(head, as_values(batch.inputs, engine_.device()));
+  if (!loss.ok()) return loss.status();
+  stage::Offer offer = whole;
+  offer.samples = *of_all;
+  record_->expect(offer, offer.samples);
+  reports_.push_back({offer, std::move(*loss)});
+  ++trained_;
+  if (ddp_->updates() != updates_before && training_options_.on_update) training_options_.on_update(ddp_->updates());
+  return {};
+}
+
+// Losses that have arrived go into the record, but for the newest ones.
+Status Rank::take_reports(std::size_t keep, const Poll& poll) {
+  while (reports_.size() > keep) {
+    const Reported reported = std::move(reports_.front());
+    reports_.pop_front();
+    if (Status arrived = wait(*reported.loss.pending, poll); !arrived.ok()) return arrived;
+    const at::Tensor values = reported.loss.values.to(at::kCPU);
+    const std::span<const double> numbers(values.const_data_ptr<double>(), static_cast<std::size_t>(values.numel()));
+    wire::Report report{.pass = reported.offer.batch,
+                        .loss = numbers[0],
+                        .samples = reported.offer.samples,
+                        .correct = 0,
+                        .outputs = {}};
+    std::string by;
+    for (std::size_t i = 1; i < numbers.size(); ++i) {
+      if (numbers[i] != 0 && by.empty()) by = strategy::rank_name(static_cast<int>(i - 1));
+    }
+    if (Status taken = record_->on_report(std::move(report), by); !taken.ok()) return taken;
+  }
+  return {};
+}
+
+// Of this rank alone: what all of them found is summed when the sweep ends.
+Status Rank::evaluate(const Batch& batch) {
+  if (batch.kind == wire::PassKind::kPredict) {
+    auto outputs = ddp_->evaluate(as_values(batch.inputs, engine_.device()));
+    if (!outputs.ok()) return outputs.status();
+    stage::Offer offer{.kind = batch.kind, .batch = batches_};
+    record_->expect(offer, 0);
+    wire::Report report;
+    for (const c10::IValue& output : *outputs)
+      if (output.isTensor()) report.outputs.push_back(worker::to_wire(output.toTensor(), {}, /*host=*/true));
+    return record_->on_report(std::move(report));
+  }
+  if (!announced_.empty()) announced_.pop_front();
+  if (batch.inputs.empty()) return {};
+  const stage::Offer offer{
+      .kind = batch.kind, .batch = batches_, .epoch = batch.epoch, .index = batch.index, .digest = batch.digest};
+  auto outputs = ddp_->evaluate(as_values(batch.inputs, engine_.device()));
+  if (!outputs.ok()) return outputs.status();
+  auto verdict = ddp_->judge(head_of(offer, batches_, 1), *outputs);
+  if (!verdict.ok()) return verdict.status();
+  swept_samples_ += verdict->samples;
+  swept_correct_ += verdict->correct;
+  return {};
+}
+
+Status Rank::end_sweep(Sweep sweep) {
+  std::int64_t counts[] = {static_cast<std::int64_t>(swept_samples_), static_cast<std::int64_t>(swept_correct_)};
+  swept_samples_ = swept_correct_ = 0;
+  const auto sum = communicator_->sum(std::span(counts));
+  if (Status summed = wait(*sum, {}); !summed.ok()) return ended(summed);
+  if (Status taken = take_reports(0, {}); !taken.ok()) return ended(taken);
+  const stage::Offer all{.kind = wire::PassKind::kValidate, .batch = batches_};
+  record_->expect(all, static_cast<std::uint64_t>(counts[0]));
+  Status recorded = record_->expect_end(sweep);
+  if (recorded.ok()) {
+    recorded = record_->on_report({.pass = batches_,
+                                   .loss = 0,
+                                   .samples = static_cast<std::uint64_t>(counts[0]),
+                                   .correct = static_cast<std::uint64_t>(counts[1]),
+                                   .outputs = {}});
+  }
+  return recorded.ok() ? recorded : ended(recorded);
+}
+
+Status Rank::drain(const Poll& poll) {
+  Status taken = take_reports(0, poll);
+  return taken.ok() ? taken : ended(taken);
+}
+
+Status Rank::finish(const wire::Task& task, const Poll& poll) {
+  if (Status drained = drain(poll); !drained.ok()) return drained;
+  reach(task.epochs);
+  if (task.save) {
+    const Status saved = rank() == 0 ? save() : Status();
+    const auto told = strategy::gather_texts(*communicator_, saved.message(), c10::kCPU,
+                                             [&](strategy::Pending& pending) { return wait(pending, poll); });
+    if (!told.ok()) return ended(told.status());
+    if (!told->front().empty())
+      return unavailable(ranks_ ? ranks_->shown(0) + " could not save the model: " : "", told->front());
+  }
+  Status gathered = gather_work(poll);
+  return gathered.ok() ? gathered : ended(gathered);
+}
+
+void Rank::reach(std::uint64_t epochs) {
+  if (epochs <= epochs_) return;
+  epochs_ = epochs;
+  if (training_options_.on_epochs) training_options_.on_epochs(epochs);
+}
+
+Status Rank::save() const {
+  std::error_code error;
+  std::filesystem::create_directories(options_.trained, error);
+  if (error) return unavailable("cannot create the folder ", options_.trained.string(), ": ", error.message());
+  const ir::Model model = engine_.model();
+  Status written = archive::write_state_dict(options_.trained / "trained_state_dict.pt", model.weights);
+  if (written.ok())
+    written = archive::write_safetensors(options_.trained / "trained_state_dict.safetensors",
+                                         archive::Safetensors{{}, model.weights});
+  if (written.ok()) options_.log.info("saved ", (options_.trained / "trained_state_dict.pt").string());
+  return written;
+}
+
+// -- what all ranks did
+
+Status Rank::gather_work(const Poll& poll) {
+  constexpr std::size_t kNumbers = 7;
+  const strategy::DdpTimes now = ddp_->times();
+  std::vector<double> numbers(kNumbers * static_cast<std::size_t>(world()));
+  const std::span<double> own = std::span(numbers).subspan(kNumbers * static_cast<std::size_t>(rank()), kNumbers);
+  own[0] = seconds_between(begun_, SystemClock().now());
+  own[1] = now.forward_s - before_.forward_s;
+  own[2] = now.backward_s - before_.backward_s;
+  own[3] = now.update_s - before_.update_s;
+  own[4] = now.wait_s - before_.wait_s;
+  for (int other = 0; ranks_ && other < world(); ++other) {
+    const auto peer = ranks_->endpoint().statistics(strategy::rank_name(other));
+    if (!peer.ok()) continue;  // this rank itself
+    own[5] += static_cast<double>(peer->bytes_sent);
+    own[6] += static_cast<double>(peer->bytes_received);
+  }
+  const auto sum = communicator_->sum(std::span(numbers));
+  if (Status summed = wait(*sum, poll); !summed.ok()) return summed;
+  work_.clear();
+  for (int i = 0; i < world(); ++i) {
+    const std::span<const double> each = std::span(numbers).subspan(kNumbers * static_cast<std::size_t>(i), kNumbers);
+    work_.push_back({strategy::rank_name(i), each[0], each[1], each[2], each[3], each[4],
+                     static_cast<std::uint64_t>(each[5]), static_cast<std::uint64_t>(each[6])});
+  }
+  return {};
+}
+
+report::RanksSummary Rank::summary(double seconds, std::uint64_t samples, std::uint64_t epochs) const {
+  report::RanksSummary summary;
+  summary.run.seconds = seconds;
+  summary.run.samples = samples;
+  summary.run.epochs = epochs;
+  if (epochs > 0) summary.run.updates_per_epoch = ddp_->updates() / epochs;
+  summary.run.accuracy = record_->accuracy();
+  summary.run.bad_losses = record_->bad_losses();
+  if (training_options_.codec != codec::Codec()) summary.run.compression = codec::to_string(training_options_.codec);
+  if (world() > 1) summary.backend = nccl_ ? "NCCL" : "the ring";
+  summary.strategy = world() > 1 ? "ddp" : "single";
+  summary.ranks = work_;
+  return summary;
+}
+
+// -- waiting, and endings
+
+Status Rank::wait(strategy::Pending& pending, const Poll& poll) {
+  for (;;) {
+    Status status = pending.wait_until(SystemClock().now() + kPollInterval);
+    if (status.code() != Code::kDeadline) return status;
+    if (poll) {
+      if (Status polled = poll(); !polled.ok()) return polled;
+    }
+  }
+}
+
+Status Rank::ended(const Status& seen) {
+  if (!ranks_ || seen.code() == Code::kCancelled) return seen;
+  if (Status known = ranks_->status(); !known.ok()) return known;
+  const bool from_outside = seen.code() == Code::kUnavailable;
+  return from_outside ? ranks_->why(seen) : seen;
+}
+
+Status Rank::stop(const Farewell& farewell) { return ranks_ ? ranks_->fail(farewell.reason) : Status(); }
+
+void Rank::warn(const std::string& line) const {
+  if (training_options_.record.progress != nullptr)
+    training_options_.record.progress->above(line);
+  else if (rank() == 0)
+    options_.log.warning(line);
+}
+
+}  // namespace ravnest::train

@@ -1,0 +1,146 @@
+// One rank of a data-parallel run: the whole model, trained together with all other ranks.
+//
+//   auto rank = Rank::open({.model = "model.pt2", .place = ...}, poll);
+//   (*rank)->configure({.optimizer = ..., .criterion = ...});
+//   (*rank)->begin("train", poll);
+//   train_epochs(feeder over a JointSource, ...); (*rank)->finish(...);
+//   (*rank)->close();
+//
+// Every rank calls the same functions in the same order. It computes on the thread that calls. What waits for others
+// asks `poll` in between: where that fails, so does the wait, and the caller decides whether the run is to be stopped.
+// What ends the run on one rank ends it on all, with the same sentence. Functions are for one thread, but for `stop`.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ravnest/base/log.h"
+#include "ravnest/base/status.h"
+#include "ravnest/graph/cut/units.h"
+#include "ravnest/graph/run/engine.h"
+#include "ravnest/report/rank_summary.h"
+#include "ravnest/strategy/communicate/communicator.h"
+#include "ravnest/strategy/ddp.h"
+#include "ravnest/strategy/launch/ranks.h"
+#include "ravnest/strategy/launch/rendezvous.h"
+#include "ravnest/train/node/batch_sink.h"
+#include "ravnest/train/node/farewell.h"
+#include "ravnest/train/node/run_record.h"
+#include "ravnest/train/node/training_options.h"
+#include "ravnest/train/rank/backend.h"
+
+namespace ravnest::train {
+
+// How a step is shared out; the same on all ranks.
+struct StrategyOptions {
+  graph::UnitOptions units;
+  bool broadcast_buffers = true;
+  Backend backend = Backend::kAuto;
+  bool trusted_network = false;  // NCCL, which does not encrypt, may go over the network
+};
+
+struct RankOptions {
+  std::filesystem::path model;                // a captured model
+  std::filesystem::path trained = "trained";  // where rank 0 saves it
+  strategy::RendezvousOptions rendezvous;     // whose place has a rank
+  StrategyOptions strategy;
+  c10::Device device = c10::kCPU;
+  Logger log;
+};
+
+class Rank final : public BatchSink {
+ public:
+  // Reads the model and meets the other ranks, waiting for those that are not there yet.
+  static Result<std::unique_ptr<Rank>> open(RankOptions options, const Poll& poll);
+  ~Rank() override;
+
+  int rank() const { return communicator_->rank(); }
+  int world() const { return communicator_->world(); }
+  // "rank_3"
+  std::string name() const { return strategy::rank_name(rank()); }
+  const graph::Engine& engine() const { return engine_; }
+  // What ranks tell each other on the host, whatever their gradients go by.
+  strategy::Communicator& communicator() { return *communicator_; }
+
+  // Once, before the first call. What only pipelines know is not looked at.
+  Status configure(TrainingOptions training_options);
+
+  // -- calls: each begins with `begin` and ends with `finish`, or with a failure
+
+  // Fails on all ranks where they do not begin the same.
+  Status begin(const std::string& call, const Poll& poll);
+  // A batch of this rank's own; one without inputs where it has none left and others have. How many samples all ranks
+  // have for it is asked for, unless `announce` has said so.
+  Status feed(const Batch& batch, const Poll& poll) override;
+  // The samples of all ranks for the batch that is fed next.
+  void announce(std::uint64_t samples) { announced_.push_back(samples); }
+  Status end_sweep(Sweep sweep) override;
+  Status drain(const Poll& poll) override;
+  bool has_rounds() const override { return false; }
+  Status finish_rounds(const Poll& /*poll*/) override { return {}; }
+  // The call is over on all ranks. Where asked for, rank 0 saves the model; where it can not, this fails on all.
+  Status finish(const wire::Task& task, const Poll& poll);
+
+  // How this rank waits for an operation of the communicator; the failure of one is the run's.
+  Status wait(strategy::Pending& pending, const Poll& poll);
+  // What the run ends with on all ranks, given what was seen here first.
+  Status ended(const Status& seen);
+  // Ends the run on all ranks, and returns what it ends with. Safe from any thread.
+  Status stop(const Farewell& farewell);
+  // Leaves the others in good order. What is called afterwards fails.
+  void close();
+
+  Status save() const;
+  void warn(const std::string& line) const override;
+  RunRecord& record() override { return *record_; }
+  // After `finish`: what the call came to, on all ranks.
+  report::RanksSummary summary(double seconds, std::uint64_t samples, std::uint64_t epochs) const;
+
+ private:
+  Rank(RankOptions options, graph::Engine engine);
+  Status choose_backend(const Poll& poll);
+  strategy::Communicator& tensors() { return nccl_ ? *nccl_ : *communicator_; }
+  Status compare(const wire::Ready& ready, const Poll& poll);
+  Result<std::uint64_t> samples_of_all(std::uint64_t own, const Poll& poll);
+  Status train(const Batch& batch, const Poll& poll);
+  Status evaluate(const Batch& batch);
+  Status take_reports(std::size_t keep, const Poll& poll);
+  Status gather_work(const Poll& poll);
+  void reach(std::uint64_t epochs);
+  const RankOptions options_;
+  graph::Engine engine_;
+  std::unique_ptr<strategy::Ranks> ranks_;  // none where this is the only one
+  std::unique_ptr<strategy::Communicator> communicator_;
+  std::unique_ptr<strategy::Communicator> nccl_;  // of tensors, where it is used
+
+  TrainingOptions training_options_;
+  std::unique_ptr<RunRecord> record_;
+  std::unique_ptr<strategy::Ddp> ddp_;
+
+  // A loss on its way.
+  struct Reported {
+    stage::Offer offer;
+    strategy::SharedLoss loss;
+  };
+  std::deque<Reported> reports_;
+  std::deque<std::uint64_t> announced_;
+  const Poll* poll_ = nullptr;       // of the call under way, for waits within a step
+  std::uint64_t swept_samples_ = 0;  // of the present sweep, here
+  std::uint64_t swept_correct_ = 0;
+  std::uint64_t batches_ = 0;  // fed, of all kinds
+  std::uint64_t trained_ = 0;  // fed for training
+  std::uint64_t epochs_ = 0;   // that are over
+  TimePoint begun_;            // the call
+  strategy::DdpTimes before_;  // this call
+  std::vector<report::RankSummary> work_;
+};
+
+}  // namespace ravnest::train

@@ -1,0 +1,103 @@
+// How a rank comes to its model and to the others.
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "ravnest/graph/ir/program.h"
+#include "ravnest/graph/run/block_allocator.h"
+#include "ravnest/identity/sha256.h"
+#include "ravnest/strategy/communicate/alone.h"
+#include "ravnest/strategy/communicate/ring_communicator.h"
+#include "ravnest/strategy/launch/torchelastic_store.h"
+#include "ravnest/train/node/device.h"
+#include "ravnest/train/rank/rank.h"
+
+namespace ravnest::train {
+namespace {
+
+// For the last messages to arrive.
+constexpr Duration kLeaveTime = std::chrono::seconds(2);
+
+Result<graph::Engine> load(const std::filesystem::path& archive, c10::Device device) {
+  if (Status there = check_device(device); !there.ok()) return there;
+  try {
+    return graph::Engine::load(archive, device);
+  } catch (const c10::Error& error) {
+    return unavailable("cannot load ", archive.string(), " to the device ", device.str(), ": ",
+                       error.what_without_backtrace());
+  }
+}
+
+// Of what is computed. The weights may differ: all ranks begin with rank 0's.
+Result<std::string> digest_of(const graph::Engine& engine) {
+  std::string all;
+  for (const graph::Mode mode : {graph::Mode::kTrain, graph::Mode::kEval})
+    all += ir::encode_program(engine.graph(mode)).dump();
+  auto digest = identity::sha256(std::as_bytes(std::span(all)));
+  if (!digest.ok()) return digest;
+  return digest->substr(0, 16);
+}
+
+}  // namespace
+
+Rank::Rank(RankOptions options, graph::Engine engine) : options_(std::move(options)), engine_(std::move(engine)) {}
+
+Result<std::unique_ptr<Rank>> Rank::open(RankOptions options, const Poll& poll) {
+  if (options.device.is_cpu()) graph::keep_large_blocks();
+  auto engine = load(options.model, options.device);
+  if (!engine.ok()) return engine.status();
+  if (engine->stage() && engine->stage()->count > 1) {
+    return invalid(options.model.string(), " is stage ", engine->stage()->index, " of ", engine->stage()->count,
+                   ": a rank trains a whole model, as ravnest.capture or `ravnest model` writes it");
+  }
+  const auto digest = digest_of(*engine);
+  if (!digest.ok()) return digest.status();
+  strategy::RendezvousOptions meeting = options.rendezvous;
+  meeting.settings.push_back({"model", *digest});
+  if (meeting.place.agent_store && !meeting.exchange) meeting.exchange = strategy::torchelastic_exchange(meeting.place);
+  std::unique_ptr<Rank> rank(new Rank(std::move(options), std::move(*engine)));
+  if (meeting.place.world == 1) {
+    rank->communicator_ = std::make_unique<strategy::AloneCommunicator>();
+    return rank;
+  }
+  auto met = strategy::meet(std::move(meeting), poll);
+  if (!met.ok()) return met.status();
+  std::vector<std::string> names;
+  for (int i = 0; i < met->world; ++i) names.push_back(strategy::rank_name(i));
+  const int own = met->rank;
+  rank->ranks_ = std::make_unique<strategy::Ranks>(std::move(*met));
+  rank->communicator_ = std::make_unique<strategy::RingCommunicator>(rank->ranks_->endpoint(), std::move(names), own);
+  Rank* const made = rank.get();
+  made->ranks_->on_failure([made](const Status& why) { made->communicator_->abort(why); });
+  if (Status chosen = made->choose_backend(poll); !chosen.ok()) return made->ended(chosen);
+  return rank;
+}
+
+Status Rank::choose_backend(const Poll& poll) {
+  const auto waiter = [&](strategy::Pending& pending) { return wait(pending, poll); };
+  const StrategyOptions& asked = options_.strategy;
+  auto chosen = train::choose_backend(
+      {asked.backend, asked.trusted_network, options_.rendezvous.place, engine_.device()}, *communicator_, waiter);
+  if (!chosen.ok()) return chosen.status();
+  strategy::NcclCommunicator* const nccl = chosen->nccl.get();
+  nccl_ = std::move(chosen->nccl);
+  if (rank() == 0) options_.log.info(world(), " ranks exchange their gradients by ", chosen->why);
+  ranks_->on_failure([this](const Status& why) {
+    communicator_->abort(why);
+    if (nccl_) nccl_->abort(why);
+  });
+  return nccl == nullptr ? Status() : nccl->connect(TimePoint::max());
+}
+
+void Rank::close() {
+  if (ranks_) ranks_->on_failure({});
+  ddp_.reset();
+  nccl_.reset();
+  communicator_.reset();
+  if (ranks_) (void)ranks_->leave(SystemClock().now() + kLeaveTime);
+  ranks_.reset();
+}
+
+Rank::~Rank() { close(); }
+
+}  // namespace ravnest::train

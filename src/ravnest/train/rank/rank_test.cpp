@@ -1,0 +1,141 @@
+#include "ravnest/train/rank/rank.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "ravnest/graph/ir/archive.h"
+#include "ravnest/net/testing/free_port.h"
+#include "ravnest/train/loop/testing/run.h"
+#include "ravnest/train/rank/rank_trainer.h"
+
+namespace ravnest::train {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::HasSubstr;
+using testing::kBatch;
+using ::testing::Pointwise;
+
+// The network of the other tests without dropout, whose masks depend on who computes which rows.
+ir::Model network() {
+  ir::Model model = testing::network();
+  model.train.operators[2].inputs[1].value = 0.0;
+  return model;
+}
+
+class RankTest : public testing::RunTest {
+ protected:
+  RankTest() { EXPECT_EQ(ir::write_archive(network(), "model.pt2"), Status()); }
+
+  Result<std::unique_ptr<Rank>> open(int rank, int world) const {
+    RankOptions options;
+    options.model = "model.pt2";
+    options.log = Logger("test", Level::kOff);
+    options.rendezvous.place = {.rank = rank,
+                                .world = world,
+                                .local_rank = rank,
+                                .local_world = world,
+                                .node = 0,
+                                .master = {"127.0.0.1", port_}};
+    options.rendezvous.software = "1";
+    options.rendezvous.log = options.log;
+    return Rank::open(std::move(options), patient());
+  }
+
+  // The parameters that it ends with.
+  Status train(int rank, int world, const TrainConfig& config, std::vector<at::Tensor>* ended = nullptr) const {
+    auto own = open(rank, world);
+    if (!own.ok()) return own.status();
+    auto trainer = RankTrainer::prepare(**own, config, {});
+    if (!trainer.ok()) return trainer.status();
+    const auto outcome = trainer->train(patient());
+    if (!outcome.ok()) return outcome.status();
+    if (ended != nullptr) {
+      for (const at::Tensor& tensor : (*own)->engine().tensors()) ended->push_back(tensor.detach().clone());
+    }
+    (*own)->close();
+    return {};
+  }
+
+  static std::vector<double> numbers(const std::filesystem::path& path) {
+    std::ifstream file(path);
+    return {std::istream_iterator<double>(file), std::istream_iterator<double>()};
+  }
+
+  const std::uint16_t port_ = free_port();
+};
+
+TEST_F(RankTest, TwoRanksTrainAndValidateAsOneProcessWithTwiceTheBatch) {
+  TrainConfig alone = config("epochs = 3");
+  alone.batch_size = 2 * kBatch;
+  alone.loss_file = "alone/losses.txt";
+  std::filesystem::create_directories("alone");
+  ASSERT_EQ(train(0, 1, alone), Status());
+  std::vector<std::vector<at::Tensor>> ended(2);
+  const TrainConfig both = config("epochs = 3");
+  const auto outcomes =
+      at_once([&](int rank) { return train(rank, 2, both, &ended[static_cast<std::size_t>(rank)]); }, 2);
+  ASSERT_EQ(outcomes[0], Status());
+  ASSERT_EQ(outcomes[1], Status());
+  EXPECT_THAT(numbers("losses.txt"), Pointwise(DoubleNear(2e-4), numbers("alone/losses.txt")));
+  EXPECT_EQ(numbers("val_accuracies.txt"), numbers("alone/val_accuracies.txt")) << "counts are exact";
+  for (std::size_t i = 0; i < ended[0].size(); ++i) EXPECT_TRUE(at::equal(ended[0][i], ended[1][i])) << i;
+  EXPECT_TRUE(std::filesystem::exists("trained/trained_state_dict.pt"));
+}
+
+// 30 samples for four ranks in batches of 7: 8, 8, 7 and 7 of them, so two ranks have a batch more than the others.
+TEST_F(RankTest, ARankThatHasNoBatchLeftTakesPartUntilTheLastOneHasNone) {
+  TrainConfig uneven = config("epochs = 2");
+  uneven.batch_size = 7;
+  TrainConfig alone = uneven;
+  alone.batch_size = 28;
+  alone.loss_file = "alone/losses.txt";
+  std::filesystem::create_directories("alone");
+  ASSERT_EQ(train(0, 1, alone), Status());
+  for (const Status& outcome : at_once([&](int rank) { return train(rank, 4, uneven); }, 4))
+    ASSERT_EQ(outcome, Status());
+  EXPECT_THAT(numbers("losses.txt"), Pointwise(DoubleNear(2e-4), numbers("alone/losses.txt")));
+}
+
+TEST_F(RankTest, RanksThatTrainDifferentlyAllReadInWhat) {
+  const auto outcomes =
+      at_once([&](int rank) { return train(rank, 2, config(rank == 0 ? "epochs = 3" : "epochs = 4")); }, 2);
+  for (const Status& outcome : outcomes) {
+    EXPECT_THAT(outcome.message(), HasSubstr("epochs"));
+    EXPECT_THAT(outcome.message(), HasSubstr("3"));
+    EXPECT_THAT(outcome.message(), HasSubstr("4"));
+  }
+}
+
+TEST_F(RankTest, AModelThatCanNotBeSavedIsAFailureOfAllRanks) {
+  std::ofstream("trained") << "a file where the folder would be";
+  const auto outcomes = at_once([&](int rank) { return train(rank, 2, config("epochs = 1")); }, 2);
+  EXPECT_FALSE(outcomes[0].ok());
+  EXPECT_EQ(outcomes[0], outcomes[1]);
+  EXPECT_THAT(outcomes[1].message(), HasSubstr("could not save the model: "));
+}
+
+TEST_F(RankTest, AFailureOfOneRankEndsAllWithItsSentence) {
+  const auto outcomes = at_once(
+      [&](int rank) -> Status {
+        auto own = open(rank, 3);
+        if (!own.ok()) return own.status();
+        if (rank == 1) return (*own)->stop({"failed: its cat sat on the keyboard"});
+        auto trainer = RankTrainer::prepare(**own, config("epochs = 1000"), {});
+        return trainer.ok() ? trainer->train(patient()).status() : trainer.status();
+      },
+      3);
+  for (const Status& outcome : outcomes) {
+    EXPECT_THAT(outcome.message(), HasSubstr("its cat sat on the keyboard"));
+    EXPECT_EQ(outcome, outcomes[0]);
+  }
+}
+
+}  // namespace
+}  // namespace ravnest::train
