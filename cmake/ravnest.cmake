@@ -3,7 +3,8 @@
 #   ravnest_library(NAME x SOURCES ... [DEPENDS ...] [APART ...] [TORCH] [TESTING])   library x, alias ravnest::<x without ravnest_>
 #   ravnest_program(NAME x SOURCES ... [DEPENDS ...] [TORCH])               executable that is not a test
 #   ravnest_test(NAME x SOURCES ... [DEPENDS ...] [NEEDS ...] [TORCH] [OPTIMISED] [THREADS])
-#                                                                           test binary; ctest knows each of its tests
+#                                                                           test binary; ctest knows each of its tests,
+#                                                                           with TORCH the program as one
 #   ravnest_fuzz(NAME x SOURCES ... [DEPENDS ...])                          libFuzzer binary, where RAVNEST_FUZZ is on
 #
 # DEPENDS of a library are public. TORCH adds LibTorch and the shared precompiled header; such a target is left out
@@ -162,8 +163,14 @@ function(ravnest_test)
   if(arg_NEEDS)
     add_dependencies(${arg_NAME} ${arg_NEEDS})
   endif()
-  gtest_discover_tests(${arg_NAME} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
-                       PROPERTIES TIMEOUT ${RAVNEST_TEST_TIMEOUT_S} LABELS ${label})
+  if(arg_TORCH)
+    # Loading LibTorch takes longer than most of these tests: a program runs all of its own at once.
+    add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} --gtest_brief=1)
+    set_tests_properties(${arg_NAME} PROPERTIES TIMEOUT ${RAVNEST_TEST_TIMEOUT_S} LABELS ${label})
+  else()
+    gtest_discover_tests(${arg_NAME} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
+                         PROPERTIES TIMEOUT ${RAVNEST_TEST_TIMEOUT_S} LABELS ${label})
+  endif()
 endfunction()
 
 function(ravnest_fuzz)
