@@ -18,8 +18,9 @@ namespace ravnest::strategy {
 
 class RingCommunicator final : public Communicator {
  public:
-  // `names` are those of the ranks' endpoints, by rank; this one's is its own, has all others as peers, and outlives
-  // the communicator, which takes what comes on Channel::kAveraging, alone.
+  // `names` are those of the ranks' endpoints, by rank; this one's is its own and outlives the communicator, which
+  // takes what comes on Channel::kAveraging, alone. It has all others as peers, and they should be up by now: of a rank
+  // that was never there nobody can say that it was lost.
   RingCommunicator(transport::Endpoint& endpoint, std::vector<std::string> names, int rank);
 
   int rank() const override { return rank_; }

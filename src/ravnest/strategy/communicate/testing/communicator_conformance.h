@@ -3,6 +3,7 @@
 //   INSTANTIATE_TEST_SUITE_P(Ring, CommunicatorConformance, in_worlds({backend}, {1, 2, 3, 4}), name_of_world);
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -21,6 +22,7 @@ class CommunicatorConformance : public testing::TestWithParam<std::tuple<Backend
 
   void SetUp() override {
     if (!backend().available()) GTEST_SKIP() << "this machine has not what " << backend() << " needs";
+    at::set_num_threads(1);  // each rank's thread would get a pool of its own
     ranks = backend().make(world);
   }
 

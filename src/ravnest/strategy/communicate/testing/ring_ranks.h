@@ -22,6 +22,9 @@ class RingRanks final : public LocalRanks {
  public:
   explicit RingRanks(std::unique_ptr<collective::Nodes> nodes, at::Device device = at::kCPU)
       : nodes_(std::move(nodes)), device_(device), endpoints_(nodes_->open_all()) {
+    for (const auto& endpoint : endpoints_) {
+      EXPECT_TRUE(collective::has_all_up(*endpoint, endpoints_.size() - 1)) << endpoint->name();
+    }
     for (std::size_t i = 0; i < endpoints_.size(); ++i) {
       communicators_.push_back(std::make_unique<RingCommunicator>(*endpoints_[i], nodes_->names, static_cast<int>(i)));
     }
