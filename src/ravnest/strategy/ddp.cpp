@@ -33,6 +33,22 @@ std::vector<Tensor> at_indices(std::span<const Tensor> tensors, std::span<const 
 
 }  // namespace
 
+SharedLoss::SharedLoss(const Tensor& values)
+    : on_host_(values.is_cpu() ? values
+                               : at::empty_like(values, values.options().device(at::kCPU).pinned_memory(true))
+                                     .copy_(values, /*non_blocking=*/true)),
+      copied_(values.device()) {}
+
+Result<SharedLoss> SharedLoss::of(const Tensor& values, Pending& pending, const Waiter& wait) {
+  if (Status summed = wait(pending); !summed.ok()) return summed;
+  return SharedLoss(values);
+}
+
+Result<std::span<const double>> SharedLoss::values(TimePoint deadline) const {
+  if (!copied_.hold_up_host(deadline)) return ravnest::deadline("the loss is not computed yet");
+  return std::span(on_host_.const_data_ptr<double>(), static_cast<std::size_t>(on_host_.numel()));
+}
+
 Ddp::Ddp(const graph::Engine& engine, Chain chain, Communicator& communicator,
          std::unique_ptr<optim::Optimizer> optimizer, DdpOptions options)
     : engine_(engine),
@@ -42,7 +58,7 @@ Ddp::Ddp(const graph::Engine& engine, Chain chain, Communicator& communicator,
       options_(std::move(options)),
       criterion_(options_.criterion),
       parameters_(at_indices(engine.tensors(), chain_.parameters())),
-      gradients_(chain_, parameters_, options_.compression),
+      gradients_(chain_, parameters_, options_.compression, communicator.world() == 1),
       buffers_(at_indices(engine.tensors(), engine.written_buffers())),
       reached_now_(parameters_.size()) {}
 
@@ -72,7 +88,7 @@ Result<SharedLoss> Ddp::train(const wire::PassHead& head, std::vector<IValue> in
     const std::vector<Tensor> known = chain_.leaves(pass);
     if (Status checked = criterion_.check_leaves(loss, known); !checked.ok()) return checked;
   }
-  SharedLoss shared = share_loss(loss, head.weight);
+  const Sum shared = begin_loss(loss, head.weight);
   sends_ = head.update;
   if (sends_ && options_.broadcast_buffers) buffers_.send(communicator_);
   {
@@ -80,30 +96,29 @@ Result<SharedLoss> Ddp::train(const wire::PassHead& head, std::vector<IValue> in
     chain_.backward(std::move(pass), head.weight == 1 ? loss : loss * head.weight, *this);
   }
   if (Status finished = finish_pass(head.update, true); !finished.ok()) return finished;
-  return shared;
+  return SharedLoss::of(shared.values, *shared.pending, options_.wait);
 }
 
 Result<SharedLoss> Ddp::absent(const wire::PassHead& head) {
-  SharedLoss shared = share_loss({}, 0);
-  if (!head.update) return shared;
+  const Sum shared = begin_loss({}, 0);
+  if (!head.update) return SharedLoss::of(shared.values, *shared.pending, options_.wait);
   if (options_.broadcast_buffers) buffers_.send(communicator_);
   for (int unit = chain_.units(); unit-- > 0;) gradients_.send(unit, communicator_);
   gradients_.send(chain_.root(), communicator_);
   if (Status finished = finish_pass(true, false); !finished.ok()) return finished;
-  return shared;
+  return SharedLoss::of(shared.values, *shared.pending, options_.wait);
 }
 
-SharedLoss Ddp::share_loss(const Tensor& loss, double weight) {
+Ddp::Sum Ddp::begin_loss(const Tensor& loss, double weight) {
   const at::NoGradGuard without_record;
-  SharedLoss shared;
-  shared.values = at::zeros({1 + communicator_.world()}, at::TensorOptions(engine_.device()).dtype(at::kDouble));
+  Tensor values = at::zeros({1 + communicator_.world()}, at::TensorOptions(engine_.device()).dtype(at::kDouble));
   if (loss.defined()) {
     const Tensor own = loss.detach().reshape({}).to(at::kDouble);
-    shared.values[0].copy_(own * weight);
-    shared.values[1 + communicator_.rank()].copy_(own.isfinite().logical_not());
+    values[0].copy_(own * weight);
+    values[1 + communicator_.rank()].copy_(own.isfinite().logical_not());
   }
-  shared.pending = communicator_.all_reduce(shared.values);
-  return shared;
+  auto pending = communicator_.all_reduce(values);
+  return {std::move(values), std::move(pending)};
 }
 
 Result<std::vector<IValue>> Ddp::evaluate(std::vector<IValue> inputs) const {
@@ -112,13 +127,11 @@ Result<std::vector<IValue>> Ddp::evaluate(std::vector<IValue> inputs) const {
 }
 
 void Ddp::after_backward(int unit, std::span<Tensor> gradients) {
+  const std::span<const std::size_t> owned = chain_.parameters_of(unit);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    const std::size_t parameter = chain_.parameters_of(unit)[i];
-    gradients_.add(parameter, gradients[i]);
-    reached_now_[parameter] = true;
-    gradients[i].reset();
+    if (gradients[i].defined()) reached_now_[owned[i]] = true;
   }
+  gradients_.add(owned, gradients);
   if (sends_) gradients_.send(unit, communicator_);
 }
 

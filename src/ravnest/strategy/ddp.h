@@ -24,6 +24,7 @@
 #include "ravnest/optim/optimizer.h"
 #include "ravnest/strategy/chain.h"
 #include "ravnest/strategy/communicate/communicator.h"
+#include "ravnest/strategy/communicate/device_stream.h"
 #include "ravnest/strategy/communicate/waiter.h"
 #include "ravnest/strategy/gradient_buffers.h"
 #include "ravnest/strategy/shared_buffers.h"
@@ -32,11 +33,20 @@
 namespace ravnest::strategy {
 
 // The loss of a pass over all ranks, on its way: summed while the backward computes.
-struct SharedLoss {
-  // float64: the sum of the ranks' losses, each times its rank's weight; then for each rank 1 where its own loss is not
-  // finite, else 0. On the engine's device, and there once `pending` has been waited for.
-  at::Tensor values;
-  std::shared_ptr<Pending> pending;
+class SharedLoss {
+ public:
+  // `values` are being summed. Waits for that, but on a GPU not for what it has still to compute.
+  static Result<SharedLoss> of(const at::Tensor& values, Pending& pending, const Waiter& wait);
+
+  // float64, on the host: the sum of the ranks' losses, each times its rank's weight; then for each rank 1 where its
+  // own loss is not finite, else 0. Waits for them. kDeadline where they are not there by then.
+  Result<std::span<const double>> values(TimePoint deadline) const;
+
+ private:
+  explicit SharedLoss(const at::Tensor& values);
+
+  at::Tensor on_host_;
+  StreamMark copied_;
 };
 
 struct DdpOptions {
@@ -86,7 +96,11 @@ class Ddp final : private ChainObserver {
 
  private:
   void after_backward(int unit, std::span<at::Tensor> gradients) override;
-  SharedLoss share_loss(const at::Tensor& loss, double weight);
+  struct Sum {
+    at::Tensor values;
+    std::shared_ptr<Pending> pending;
+  };
+  Sum begin_loss(const at::Tensor& loss, double weight);
   Status finish_pass(bool update, bool computed);
   Status agree_on_reached(bool computed);
   Status check_reached() const;

@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "ravnest/graph/run/differentiate.h"
+
 namespace ravnest::strategy {
 namespace {
 
@@ -19,8 +21,9 @@ at::Tensor window(const at::Tensor& flat, std::int64_t offset, const at::Tensor&
 }  // namespace
 
 GradientBuffers::GradientBuffers(const Chain& chain, std::span<const at::Tensor> parameters,
-                                 const codec::Codec& compression)
-    : windows_(parameters.size()), filled_(parameters.size()) {
+                                 const codec::Codec& compression, bool alone)
+    : parameters_(parameters.begin(), parameters.end()), windows_(parameters.size()), filled_(parameters.size()) {
+  if (alone) return;
   for (int step = 0; step <= chain.units(); ++step) {
     const int unit = step == chain.units() ? chain.root() : chain.units() - 1 - step;
     std::map<at::ScalarType, Buffer> by_type;
@@ -42,13 +45,25 @@ GradientBuffers::GradientBuffers(const Chain& chain, std::span<const at::Tensor>
   }
 }
 
-void GradientBuffers::add(std::size_t parameter, const at::Tensor& gradient) {
+void GradientBuffers::add(std::span<const std::size_t> owned, std::span<at::Tensor> gradients) {
   const at::NoGradGuard without_record;
-  if (filled_[parameter])
-    windows_[parameter].add_(gradient);
-  else
-    windows_[parameter].copy_(gradient);
-  filled_[parameter] = true;
+  std::vector<at::Tensor> empty;
+  std::vector<at::Tensor> first;
+  for (std::size_t i = 0; i < owned.size(); ++i) {
+    at::Tensor gradient = std::move(gradients[i]);
+    at::Tensor& sum = windows_[owned[i]];
+    if (!gradient.defined()) continue;
+    if (filled_[owned[i]]) {
+      sum.add_(gradient);
+    } else if (buffers_.empty()) {
+      sum = graph::own_gradient(std::move(gradient), parameters_[owned[i]]);
+    } else {
+      empty.push_back(sum);
+      first.push_back(std::move(gradient));
+    }
+    filled_[owned[i]] = true;
+  }
+  if (!empty.empty()) at::_foreach_copy_(empty, first);
 }
 
 void GradientBuffers::send(int unit, Communicator& communicator) {
@@ -68,6 +83,9 @@ Status GradientBuffers::wait(const Waiter& wait) {
   return {};
 }
 
-void GradientBuffers::clear() { filled_.assign(filled_.size(), false); }
+void GradientBuffers::clear() {
+  filled_.assign(filled_.size(), false);
+  if (buffers_.empty()) windows_.assign(windows_.size(), at::Tensor());
+}
 
 }  // namespace ravnest::strategy

@@ -1,8 +1,8 @@
 // The gradients of all parameters in a few flat buffers, so that a reduction is one operation and not hundreds.
 //
 // There is a buffer for each unit of the chain and element type, and each parameter has a window of it, laid out as the
-// parameter is: what the optimizer is given are these windows, and no gradient is copied after it has arrived.
-// Not thread-safe.
+// parameter is: what the optimizer is given are these windows, and no gradient is copied after it has arrived. A rank
+// that is alone has no buffers: its gradients are taken as they come. Not thread-safe.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,15 +22,18 @@ namespace ravnest::strategy {
 
 class GradientBuffers {
  public:
-  GradientBuffers(const Chain& chain, std::span<const at::Tensor> parameters, const codec::Codec& compression);
+  GradientBuffers(const Chain& chain, std::span<const at::Tensor> parameters, const codec::Codec& compression,
+                  bool alone);
 
-  // Adds a gradient to its parameter's sum. Into an empty buffer it is copied.
-  void add(std::size_t parameter, const at::Tensor& gradient);
+  // Adds gradients to their parameters' sums; `gradients` are those of `owned`, some of them undefined, and are given
+  // up. Into an empty buffer they are copied.
+  void add(std::span<const std::size_t> owned, std::span<at::Tensor> gradients);
   // The unit's sums are complete: begins to add up those of all ranks. What no gradient came for counts as zero.
   void send(int unit, Communicator& communicator);
   // Until all that was sent is there.
   Status wait(const Waiter& wait);
-  // Every parameter's window. After `wait` they hold the sums over all ranks.
+  // Every parameter's window. After `wait` they hold the sums over all ranks. Undefined, where a rank is alone, for
+  // those that no gradient came for.
   std::span<const at::Tensor> windows() const { return windows_; }
   // The sums begin anew.
   void clear();
@@ -43,6 +46,7 @@ class GradientBuffers {
     std::vector<std::size_t> parameters;
   };
 
+  const std::vector<at::Tensor> parameters_;
   std::vector<Buffer> buffers_;  // in the order in which backward completes them
   std::vector<at::Tensor> windows_;
   std::vector<bool> filled_;  // by parameter

@@ -10,8 +10,8 @@
 
 #include "ravnest/base/text.h"
 #include "ravnest/strategy/communicate/checks.h"
+#include "ravnest/strategy/communicate/device_stream.h"
 #include "ravnest/strategy/communicate/nccl_library.h"
-#include "ravnest/strategy/communicate/nccl_stream.h"
 #include "ravnest/strategy/communicate/nccl_thread.h"
 
 namespace ravnest::strategy {
@@ -42,7 +42,7 @@ struct NcclCommunicator::Link {
 
   const NcclLibrary library;
   const c10::Device device;
-  const NcclStream stream;
+  const DeviceStream stream;
   NcclThread thread;
 };
 

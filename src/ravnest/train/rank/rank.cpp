@@ -18,8 +18,9 @@ namespace {
 
 // Between two polls of whoever waits.
 constexpr Duration kPollInterval = std::chrono::milliseconds(50);
-// A loss is looked at when so many passes came after it: then it has arrived, and nobody waits for it.
-constexpr std::size_t kReportsUnderWay = 1;
+// On a GPU a loss is looked at when another pass came after it: then it is computed, and the host waits for nothing
+// while the GPU has the newest pass to do.
+constexpr std::size_t kLossesUnderWay = 1;
 
 std::vector<c10::IValue> as_values(const std::vector<at::Tensor>& tensors, c10::Device device) {
   std::vector<c10::IValue> values;
@@ -141,7 +142,7 @@ Status Rank::train(const Batch& batch, const Poll& poll) {
   const std::uint64_t own = absent ? 0 : cluster::samples_of(batch.inputs);
   const auto of_all = samples_of_all(own, poll);
   if (!of_all.ok()) return of_all.status();
-  if (Status taken = take_reports(kReportsUnderWay - 1, poll); !taken.ok()) return taken;
+  if (Status taken = take_reports(engine_.device().is_cpu() ? 0 : kLossesUnderWay, poll); !taken.ok()) return taken;
   if (updates) reach(batch.epoch);
   if (ranks_) ranks_->at_step(ddp_->updates() + 1);
   const double weight = *of_all == 0 ? 0 : static_cast<double>(own) / static_cast<double>(*of_all);
@@ -164,9 +165,12 @@ Status Rank::take_reports(std::size_t keep, const Poll& poll) {
   while (reports_.size() > keep) {
     const Reported reported = std::move(reports_.front());
     reports_.pop_front();
-    if (Status arrived = wait(*reported.loss.pending, poll); !arrived.ok()) return arrived;
-    const at::Tensor values = reported.loss.values.to(at::kCPU);
-    const std::span<const double> numbers(values.const_data_ptr<double>(), static_cast<std::size_t>(values.numel()));
+    auto values = reported.loss.values(SystemClock().now() + kPollInterval);
+    while (values.status().code() == Code::kDeadline) {
+      if (Status polled = poll ? poll() : Status(); !polled.ok()) return polled;
+      values = reported.loss.values(SystemClock().now() + kPollInterval);
+    }
+    const std::span<const double> numbers = *values;
     wire::Report report{.pass = reported.offer.batch,
                         .loss = numbers[0],
                         .samples = reported.offer.samples,

@@ -1,4 +1,4 @@
-// What a communicator needs of a device's streams, for any device that torch knows: no header of CUDA's is included.
+// What is needed of a device's streams, for any device that torch knows: no header of CUDA's is included.
 // On the host, where nothing is queued, there are no streams, and every point in one is reached.
 #pragma once
 
@@ -13,9 +13,9 @@
 namespace ravnest::strategy {
 
 // A stream of high priority beside those that compute.
-class NcclStream {
+class DeviceStream {
  public:
-  explicit NcclStream(c10::Device device);
+  explicit DeviceStream(c10::Device device);
 
   // Makes it, and its device, the calling thread's current ones for good.
   void enter() const;

@@ -1,4 +1,4 @@
-#include "ravnest/strategy/communicate/nccl_stream.h"
+#include "ravnest/strategy/communicate/device_stream.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -16,19 +16,19 @@ c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardI
 
 }  // namespace
 
-NcclStream::NcclStream(c10::Device device) {
+DeviceStream::DeviceStream(c10::Device device) {
   if (device.is_cpu()) return;
   stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/true);
 }
 
-void NcclStream::enter() const {
+void DeviceStream::enter() const {
   if (!stream_) return;
   const c10::impl::VirtualGuardImpl devices(stream_->device_type());
   devices.setDevice(stream_->device());
   devices.exchangeStream(*stream_);
 }
 
-void* NcclStream::handle() const { return stream_ ? stream_->native_handle() : nullptr; }
+void* DeviceStream::handle() const { return stream_ ? stream_->native_handle() : nullptr; }
 
 StreamMark::StreamMark(c10::Device device) {
   if (device.is_cpu()) return;
