@@ -38,6 +38,11 @@ Result<std::string> digest_of(const graph::Engine& engine) {
   return digest->substr(0, 16);
 }
 
+// With its number, which "cuda" alone does not say.
+c10::Device device_of(const graph::Engine& engine) {
+  return engine.tensors().empty() ? engine.device() : engine.tensors().front().device();
+}
+
 }  // namespace
 
 Rank::Rank(RankOptions options, graph::Engine engine) : options_(std::move(options)), engine_(std::move(engine)) {}
@@ -77,7 +82,7 @@ Status Rank::choose_backend(const Poll& poll) {
   const auto waiter = [&](strategy::Pending& pending) { return wait(pending, poll); };
   const StrategyOptions& asked = options_.strategy;
   auto chosen = train::choose_backend(
-      {asked.backend, asked.trusted_network, options_.rendezvous.place, engine_.device()}, *communicator_, waiter);
+      {asked.backend, asked.trusted_network, options_.rendezvous.place, device_of(engine_)}, *communicator_, waiter);
   if (!chosen.ok()) return chosen.status();
   strategy::NcclCommunicator* const nccl = chosen->nccl.get();
   nccl_ = std::move(chosen->nccl);
