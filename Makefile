@@ -66,6 +66,8 @@ soak: tools  ## the fuzzers for ten minutes each, protocols, transport and pipel
 	$(PYTHON) -m pytest -m soak -n 2 --dist worksteal
 	$(PYTHON) tests/soak/pipeline_memory.py 3600
 	tests/soak/wheel
+	tests/soak/bare_machine
+	tests/soak/bare_machine trixie "make"
 	ctest --preset release --repeat until-fail:20
 
 clean:  ## remove what was built; .venv stays

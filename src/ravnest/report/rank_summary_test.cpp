@@ -26,9 +26,9 @@ RankSummary rank(const std::string& name, double computing_s, double wait_s) {
 
 TEST(RankSummary, SaysWhatWasDoneHowAndByWhom) {
   const std::string text = summary_text(of({rank("rank_0", 9, 0.5), rank("rank_1", 9, 0.5)}));
-  EXPECT_THAT(text, HasSubstr("Trained 4 epochs in 10 s: 20000 samples, 2k samples/s\n"));
+  EXPECT_THAT(text, HasSubstr("Trained 4 epochs in 10 s: 20000 samples, 2.00k samples/s\n"));
   EXPECT_THAT(text, HasSubstr("strategy ddp, 2 ranks, by the ring, 25 updates per epoch\n"));
-  EXPECT_THAT(text, HasSubstr("rank_1       90 %     54 %      27 %     9 %      5 %    2 MB      3 MB"));
+  EXPECT_THAT(text, HasSubstr("rank_1       90 %     54 %      27 %     9 %      5 %  2.00 MB   3.00 MB"));
 }
 
 TEST(RankSummary, NamesTheRankThatAllWaitFor) {
