@@ -1,0 +1,190 @@
+"""Data-parallel runs whose numbers are known: what ranks train, what one process makes of it, what PyTorch's DDP does.
+
+Nothing here asks who the ranks are: a test computes the expected numbers for all of them.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import nn
+from torch.nn import functional as F
+from torch.utils import _pytree as pytree
+from torch.utils.data import DataLoader, TensorDataset
+
+import ravnest
+from support import models
+from support.eager import Eager, KeyedRandom
+
+SEED = 42
+STEPS = 20
+
+
+class TwoHeads(nn.Module):
+    """Of its two results the criterion takes the first, so that the loss does not reach the other head."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head, self.other = nn.Linear(6, 8), nn.Linear(8, 3), nn.Linear(8, 2)
+
+    def forward(self, x):
+        x = torch.relu(self.body(x))
+        return self.head(x), self.other(x)
+
+
+@dataclass(frozen=True)
+class RankCase:
+    """What every rank trains: twenty batches, of which the last is short, or there for some ranks only."""
+
+    name: str
+    model: models.Case
+    optimizer: type[torch.optim.Optimizer] = torch.optim.SGD
+    options: dict[str, Any] = field(default_factory=lambda: {"lr": 0.05, "momentum": 0.9})
+    node: dict[str, Any] = field(default_factory=dict)  # more options of Node
+    batch: int = 4  # of each rank
+    most_in_last: int = 1  # samples that a rank has in its last batch; rank 0 has them, the others one less
+
+    @property
+    def update_frequency(self) -> int:
+        return self.node.get("update_frequency", 1)
+
+    def samples(self, world: int) -> int:
+        return (STEPS - 1) * self.batch * world + (self.most_in_last - 1) * world + 1
+
+    def data(self, world: int) -> list[torch.Tensor]:
+        """The inputs, then the targets."""
+        inputs = pytree.tree_leaves(self.model.example(self.samples(world), seed=3))
+        with torch.no_grad():
+            args, kwargs = self.model.example(2)
+            shape = first(self.model.model().eval()(*args, **kwargs)).shape[1:]
+        return [*inputs, torch.randn(self.samples(world), *shape, generator=torch.Generator().manual_seed(4))]
+
+    def loader(self, world: int) -> DataLoader:
+        return DataLoader(TensorDataset(*self.data(world)), batch_size=self.batch)
+
+    def batches(self, world: int) -> Iterator[list[list[torch.Tensor]]]:
+        """For each step what each rank has; nothing for a rank without samples."""
+        data = self.data(world)
+        for step in range(STEPS):
+            rows = [torch.arange(rank, self.samples(world), world) for rank in range(world)]
+            rows = [own[step * self.batch :][: self.batch] for own in rows]
+            yield [[tensor[own] for tensor in data] if len(own) else [] for own in rows]
+
+
+def first(outputs):
+    return next(leaf for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor))
+
+
+def loss_of(outputs, targets) -> torch.Tensor:
+    return F.mse_loss(first(outputs), targets)
+
+
+def _of(name: str) -> models.Case:
+    return next(case for case in models.ALL if case.name == name)
+
+
+ADAMW = {"optimizer": torch.optim.AdamW, "options": {"lr": 1e-3, "weight_decay": 0.1}}
+CASES = [
+    # Batch norm refuses a single sample, and with few of them and large steps makes chaos of differences by rounding.
+    RankCase("digits", _of("digits"), options={"lr": 1e-3, "momentum": 0.9}, batch=16, most_in_last=9),
+    RankCase("transformer", _of("gpt"), **ADAMW),
+    RankCase("vit", _of("vit_b32"), **ADAMW),
+    RankCase("bert", _of("bert"), **ADAMW),
+    RankCase("tied", _of("gpt_tied")),
+    RankCase("tied_adamw", _of("gpt_tied"), **ADAMW),
+    RankCase("lstm", models.Case("lstm_without_dropout", lambda: models.Lstm(dropout=0.0), models.tokens(100, 9))),
+    RankCase("accumulating", _of("gpt"), node={"update_frequency": 2}),
+    RankCase("clip_norm", _of("gpt"), node={"clip_norm": 0.01}),
+    RankCase("clip_value", _of("gpt"), node={"clip_value": 0.001}),
+    RankCase("frozen", _of("frozen"), **ADAMW),
+    RankCase("unreached", models.Case("two_heads", TwoHeads, models.rows()), **ADAMW),
+]
+
+
+def clip(case: RankCase, parameters: list[torch.Tensor]) -> None:
+    if "clip_norm" in case.node:
+        nn.utils.clip_grad_norm_(parameters, case.node["clip_norm"])
+    if "clip_value" in case.node:
+        nn.utils.clip_grad_value_(parameters, case.node["clip_value"])
+
+
+class OneProcess(Eager):
+    """Plain PyTorch on the batches of all ranks, one after the other: what a data-parallel run has to come to.
+
+    Each rank's gradients add up for themselves, as they do in the ranks, and then the ranks'.
+    """
+
+    def __init__(self, case: RankCase, graph: ravnest.Graph, world: int):
+        def make_optimizer(parameters):
+            return case.optimizer(parameters, **case.options)
+
+        super().__init__(case.model, graph, loss_of, make_optimizer, seed=SEED)
+        self.case, self.world = case, world
+        self.parameters = [p for p in self.module.parameters() if p.requires_grad]
+
+    def run(self) -> list[float]:
+        """Trains on all batches. The losses of the updates."""
+        steps, losses = list(self.case.batches(self.world)), []
+        every = self.case.update_frequency
+        for begin in range(0, STEPS, every):
+            losses.append(self._update(begin, steps[begin : begin + every]))
+        return losses
+
+    def _update(self, begin: int, steps: list[list[list[torch.Tensor]]]) -> float:
+        sums: list[torch.Tensor | None] = [None] * len(self.parameters)
+        loss = 0.0
+        for rank in range(self.world):
+            for step, batches in enumerate(steps):
+                if not batches[rank]:
+                    continue
+                self.passes = (begin + step) * self.world + rank
+                weight = len(batches[rank][-1]) / sum(len(batch[-1]) for batch in batches if batch)
+                loss += weight * self._pass(batches[rank][:-1], batches[rank][-1], weight)
+            for i, parameter in enumerate(self.parameters):
+                if parameter.grad is not None:
+                    own, before = parameter.grad, sums[i]
+                    sums[i] = own if before is None else before + own
+                parameter.grad = None
+        for parameter, gradient in zip(self.parameters, sums, strict=True):
+            parameter.grad = gradient
+        clip(self.case, self.parameters)
+        self._end(update=True)
+        return loss
+
+
+def train_with_torch(case: RankCase, graph: ravnest.Graph, rank: int, world: int) -> list[float]:
+    """By PyTorch's DistributedDataParallel, on the steps in which all ranks have as much: this rank's losses."""
+    module = case.model.model()
+    ddp = nn.parallel.DistributedDataParallel(module, find_unused_parameters=True)
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    optimizer = case.optimizer(parameters, **case.options)
+    random, losses = KeyedRandom(graph, SEED), []
+    spec = pytree.tree_flatten(case.model.example())[1]
+    for step, batches in enumerate(list(case.batches(world))[: STEPS - 1]):
+        args, kwargs = pytree.tree_unflatten(batches[rank][:-1], spec)
+        random.begin(step * world + rank)
+        updates = (step + 1) % case.update_frequency == 0
+        ddp.require_backward_grad_sync = updates
+        with random:
+            outputs = ddp(*args, **kwargs)
+        loss = loss_of(outputs, batches[rank][-1])
+        loss.backward()
+        losses.append(loss.item())
+        if updates:
+            clip(case, parameters)
+            optimizer.step()
+            optimizer.zero_grad()
+    return losses
+
+
+def write_numbers(folder: Path, rank: int, numbers: dict[str, Any]) -> None:
+    (folder / f"rank_{rank}.json").write_text(json.dumps(numbers))
+
+
+def numbers_of(folder: Path, world: int) -> list[dict[str, Any]]:
+    """By rank, what it has written."""
+    return [json.loads((folder / f"rank_{rank}.json").read_text()) for rank in range(world)]

@@ -1,0 +1,61 @@
+"""Every case of rank_cases.py by this rank of ravnest, then by PyTorch's DDP: rank_numbers.py ARCHIVES CASE..."""
+
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed
+from support.rank_cases import CASES, SEED, RankCase, loss_of, train_with_torch, write_numbers
+
+import ravnest
+from ravnest import Node, Trainer
+
+
+def train(case: RankCase, archive: Path, folder: Path) -> tuple[Node, list[float]]:
+    losses = []
+
+    def criterion(outputs, item):
+        loss = loss_of(outputs, item[-1])
+        losses.append(loss.item())
+        return loss
+
+    world = int(sys.argv[1])
+    loader = case.loader(world)
+    with Node(
+        strategy="ddp",
+        model=str(archive),
+        optimizer=case.optimizer,
+        optimizer_params=case.options,
+        criterion=criterion,
+        labels=loader,
+        seed=SEED,
+        trained=folder / "trained",
+        loss_filename=str(folder / "losses.txt"),
+        **case.node,
+    ) as node:
+        assert node.world == world
+        Trainer(node=node, train_loader=loader, save=True).train()
+        named = {name: tensor.detach().clone() for name, tensor in node.state_dict().items()}
+        torch.save(named, folder / f"rank_{node.rank}.pt")
+        return node, losses
+
+
+def main(archives: Path, names: list[str]) -> None:
+    torch.set_num_threads(1)
+    for case in CASES:
+        if case.name not in names:
+            continue
+        folder, archive = Path(case.name).absolute(), archives / f"{case.model.name}.pt2"
+        folder.mkdir(exist_ok=True)
+        node, losses = train(case, archive, folder)
+        if not torch.distributed.is_initialized():
+            # By a file: the port of the run is ravnest's.
+            torch.distributed.init_process_group(
+                "gloo", f"file://{folder.parent}/gloo", rank=node.rank, world_size=node.world
+            )
+        torchs = train_with_torch(case, ravnest.load(archive), node.rank, node.world)
+        write_numbers(folder, node.rank, {"losses": losses, "torch": torchs})
+    torch.distributed.destroy_process_group()
+
+
+main(Path(sys.argv[2]), sys.argv[3:])
