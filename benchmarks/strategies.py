@@ -2,9 +2,9 @@
 
     python benchmarks/strategies.py [digits] [transformer] [--repeats N] [--world 2]
 
-Prints lines of: name value unit ratio-to-peer target. A process for each rank with one thread, a step of one batch on each
-rank with Adam. Ours is what users run: `ravnest launch`, TLS between the ranks, Node(strategy="ddp") and Trainer. The peer's
-processes talk in the clear. Sides take turns; the median of the repeats counts.
+Prints lines of: name value unit ratio-to-peer target. A process for each rank with one thread, a step of one batch on
+each rank with Adam. Ours is what users run: `ravnest launch`, TLS between the ranks, Node(strategy="ddp") and Trainer.
+The peer's processes talk in the clear. Sides take turns; the median of the repeats counts.
 """
 
 import argparse

@@ -1,9 +1,10 @@
 """ViT-B/32, data-parallel on the GPUs of this machine, beside PyTorch's DistributedDataParallel over NCCL, in one run.
 
-    python benchmarks/strategies_gpu.py [--batches 64 384 2048] [--steps 30] [--repeats 3] [--precision autocast float32]
+    python benchmarks/strategies_gpu.py [--batches 64 384 2048] [--precision autocast float32] [--repeats 3]
 
-Prints lines of: name value unit ratio-to-peer target. One rank: both sides have the whole GPU, and exchange nothing. Fused
-AdamW, images of 224 px on the GPU, ten classes. With autocast the forward runs in bfloat16; ours has it in the captured model.
+Prints lines of: name value unit ratio-to-peer target. One rank: both sides have the whole GPU, and exchange nothing.
+Fused AdamW, images of 224 px on the GPU, ten classes. With autocast the forward runs in bfloat16; ours has it in the
+captured model.
 """
 
 import argparse

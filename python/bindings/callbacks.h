@@ -30,12 +30,14 @@ std::vector<optim::Group> groups_of(const std::vector<pybind11::dict>& dicts);
 // {"state": {index: {name: tensor}}, "param_groups": [...]}, as an optimizer's state_dict.
 pybind11::dict state_of(const optim::Optimizer& optimizer);
 
-// What the function raises becomes a std::runtime_error with its message, whoever catches it. With the GIL held.
+// What the function raises becomes a std::runtime_error with its message, whoever catches it; but Ctrl-C stays what it
+// is: a rank calls such functions on Python's main thread. With the GIL held.
 template <class... Arguments>
 pybind11::object call(const pybind11::function& function, Arguments&&... arguments) {
   try {
     return function(std::forward<Arguments>(arguments)...);
   } catch (pybind11::error_already_set& raised) {
+    if (raised.matches(PyExc_KeyboardInterrupt)) throw;
     const std::string type = pybind11::str(raised.type().attr("__name__"));
     const std::string message = pybind11::str(raised.value());
     throw std::runtime_error(type == "CallbackError" ? message : type + ": " + message);

@@ -85,7 +85,7 @@ class Ddp final : private ChainObserver {
   Result<SharedLoss> absent(const wire::PassHead& head);
   // The outputs, and of a validation what the criterion says of them. Of this rank alone.
   Result<std::vector<c10::IValue>> evaluate(std::vector<c10::IValue> inputs) const;
-  Result<worker::Verdict> judge(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) const {
+  Result<worker::Verdict> verdict_on(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) const {
     return criterion_(head, outputs);
   }
 

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -9,6 +12,7 @@
 #include "ravnest/archive/state_dict.h"
 #include "ravnest/base/file.h"
 #include "ravnest/cluster/microbatches.h"
+#include "ravnest/codec/crc32c.h"
 #include "ravnest/strategy/communicate/texts.h"
 #include "ravnest/train/node/call_sentences.h"
 #include "ravnest/worker/tensors.h"
@@ -48,6 +52,47 @@ wire::PassHead head_of(const stage::Offer& offer, std::uint64_t pass, double wei
           .digest = offer.digest};
 }
 
+// Small, and unlike its neighbours': places that differ and have the same sum do not have the same sum of these.
+std::int64_t scattered(std::int64_t place) {
+  return static_cast<std::int64_t>((static_cast<std::uint64_t>(place) * 2'654'435'761U) >> 8 & 0x7fff'ffffU);
+}
+
+std::string shown(const optim::Option& option) {
+  std::ostringstream out;
+  std::visit(
+      [&](const auto& value) {
+        if constexpr (requires { out << value; }) {
+          out << value;
+        } else {
+          for (const auto& each : value) out << each << ' ';
+        }
+      },
+      option);
+  return out.str();
+}
+
+// By its name and options, as far as it tells them.
+std::string described(const optim::Optimizer* optimizer) {
+  if (optimizer == nullptr) return "none";
+  std::string words(optimizer->name());
+  for (const optim::Group& group : optimizer->groups()) {
+    for (const auto& [option, value] : group.options) words += text(", ", option, " ", shown(value));
+  }
+  return words;
+}
+
+// What torch throws, and functions of the user's, as a failure in their own words.
+template <class Compute>
+auto plainly(const Compute& compute) -> decltype(compute()) {
+  try {
+    return compute();
+  } catch (const c10::Error& error) {
+    return internal(error.what_without_backtrace());
+  } catch (const std::runtime_error& error) {
+    return internal(error.what());
+  }
+}
+
 }  // namespace
 
 Status Rank::configure(TrainingOptions training_options) {
@@ -66,7 +111,7 @@ Status Rank::configure(TrainingOptions training_options) {
   ddp.criterion = training_options_.criterion;
   ddp.broadcast_buffers = options_.strategy.broadcast_buffers;
   ddp.compression = training_options_.codec;
-  ddp.wait = [this](strategy::Pending& pending) { return wait(pending, poll_ == nullptr ? Poll() : *poll_); };
+  ddp.wait = [this](strategy::Pending& pending) { return wait(pending, poll_); };
   ddp.on_gradients = training_options_.clipping();
   ddp_ = std::make_unique<strategy::Ddp>(engine_, std::move(*chain), tensors(), std::move(training_options_.optimizer),
                                          std::move(ddp));
@@ -81,19 +126,18 @@ Status Rank::begin(const std::string& call, const Poll& poll) {
   settings["compression"] = codec::to_string(training_options_.codec);
   wire::Ready ready{.call = call, .settings = {}};
   for (const auto& [setting, value] : settings) ready.settings.push_back({setting, value});
-  auto agreed = compare(ready, poll);
-  if (!agreed.ok()) return ended(agreed);
-  poll_ = &poll;
-  const bool first = begun_ == TimePoint();
+  ready.settings.push_back({"optimizer", described(ddp_->optimizer())});
+  poll_ = poll;
+  if (Status agreed = compare(ready); !agreed.ok()) return ended(agreed);
+  const bool is_first = begun_ == TimePoint();
   begun_ = SystemClock().now();
-  Status alike = first ? ddp_->begin() : Status();
-  poll_ = nullptr;
   before_ = ddp_->times();
+  Status alike = is_first ? ddp_->begin() : Status();
   return alike.ok() ? alike : ended(alike);
 }
 
-Status Rank::compare(const wire::Ready& ready, const Poll& poll) {
-  const auto waiter = [&](strategy::Pending& pending) { return wait(pending, poll); };
+Status Rank::compare(const wire::Ready& ready) {
+  const auto waiter = [&](strategy::Pending& pending) { return wait(pending, poll_); };
   auto encoded = wire::encode(ready);
   if (!encoded.ok()) return encoded.status();
   auto texts = strategy::gather_texts(*communicator_, joined(*encoded), c10::kCPU, waiter);
@@ -111,26 +155,32 @@ Status Rank::compare(const wire::Ready& ready, const Poll& poll) {
 }
 
 Status Rank::feed(const Batch& batch, const Poll& poll) {
-  poll_ = &poll;
-  Status fed = batch.kind == wire::PassKind::kTrain ? train(batch, poll) : evaluate(batch);
-  poll_ = nullptr;
+  poll_ = poll;
+  Status fed = batch.kind == wire::PassKind::kTrain ? train(batch) : evaluate(batch);
   ++batches_;
   return fed.ok() ? fed : ended(fed);
 }
 
-Result<std::uint64_t> Rank::samples_of_all(std::uint64_t own, const Poll& poll) {
+// A loop that users write feeds each rank by itself. One that is a batch behind the others would train all the same, on
+// pairs of batches that belong to different steps.
+Result<std::uint64_t> Rank::samples_of_all(const Batch& batch) {
   if (!announced_.empty()) {
     const std::uint64_t samples = announced_.front();
     announced_.pop_front();
     return samples;
   }
-  std::int64_t samples = static_cast<std::int64_t>(own);
-  const auto sum = communicator_->sum(std::span(&samples, 1));
-  if (Status summed = wait(*sum, poll); !summed.ok()) return summed;
-  return static_cast<std::uint64_t>(samples);
+  const auto place = static_cast<std::int64_t>(batch.epoch * 1'000'003 + batch.index);
+  std::int64_t told[] = {static_cast<std::int64_t>(cluster::samples_of(batch.inputs)), place, scattered(place)};
+  const auto sum = communicator_->sum(std::span(told));
+  if (Status summed = wait(*sum, poll_); !summed.ok()) return summed;
+  if (told[1] != place * world() || told[2] != scattered(place) * world()) {
+    return invalid("the ranks feed batches of different places: this one is at batch ", batch.index + 1, " of epoch ",
+                   batch.epoch + 1, ". Every rank has to feed as many batches; Trainer.train() sees to that by itself");
+  }
+  return static_cast<std::uint64_t>(told[0]);
 }
 
-Status Rank::train(const Batch& batch, const Poll& poll) {
+Status Rank::train(const Batch& batch) {
   const bool updates = (trained_ + 1) % training_options_.update_frequency == 0;
   const stage::Offer whole{.kind = batch.kind,
                            .batch = batches_,
@@ -140,16 +190,17 @@ Status Rank::train(const Batch& batch, const Poll& poll) {
                            .digest = batch.digest};
   const bool absent = batch.inputs.empty();
   const std::uint64_t own = absent ? 0 : cluster::samples_of(batch.inputs);
-  const auto of_all = samples_of_all(own, poll);
+  const auto of_all = samples_of_all(batch);
   if (!of_all.ok()) return of_all.status();
-  if (Status taken = take_reports(engine_.device().is_cpu() ? 0 : kLossesUnderWay, poll); !taken.ok()) return taken;
+  if (Status taken = take_reports(engine_.device().is_cpu() ? 0 : kLossesUnderWay); !taken.ok()) return taken;
   if (updates) reach(batch.epoch);
   if (ranks_) ranks_->at_step(ddp_->updates() + 1);
   const double weight = *of_all == 0 ? 0 : static_cast<double>(own) / static_cast<double>(*of_all);
   const std::uint64_t updates_before = ddp_->updates();
   wire::PassHead head = head_of(whole, trained_, weight);
   head.step = trained_ * static_cast<std::uint64_t>(world()) + static_cast<std::uint64_t>(rank());
-  auto loss = absent ? ddp_->absent(head) : ddp_->train(head, as_values(batch.inputs, engine_.device()));
+  auto loss = plainly(
+      [&] { return absent ? ddp_->absent(head) : ddp_->train(head, as_values(batch.inputs, engine_.device())); });
   if (!loss.ok()) return loss.status();
   stage::Offer offer = whole;
   offer.samples = *of_all;
@@ -161,13 +212,13 @@ Status Rank::train(const Batch& batch, const Poll& poll) {
 }
 
 // Losses that have arrived go into the record, but for the newest ones.
-Status Rank::take_reports(std::size_t keep, const Poll& poll) {
+Status Rank::take_reports(std::size_t keep) {
   while (reports_.size() > keep) {
     const Reported reported = std::move(reports_.front());
     reports_.pop_front();
     auto values = reported.loss.values(SystemClock().now() + kPollInterval);
     while (values.status().code() == Code::kDeadline) {
-      if (Status polled = poll ? poll() : Status(); !polled.ok()) return polled;
+      if (Status polled = poll_ ? poll_() : Status(); !polled.ok()) return polled;
       values = reported.loss.values(SystemClock().now() + kPollInterval);
     }
     const std::span<const double> numbers = *values;
@@ -188,7 +239,7 @@ Status Rank::take_reports(std::size_t keep, const Poll& poll) {
 // Of this rank alone: what all of them found is summed when the sweep ends.
 Status Rank::evaluate(const Batch& batch) {
   if (batch.kind == wire::PassKind::kPredict) {
-    auto outputs = ddp_->evaluate(as_values(batch.inputs, engine_.device()));
+    auto outputs = plainly([&] { return ddp_->evaluate(as_values(batch.inputs, engine_.device())); });
     if (!outputs.ok()) return outputs.status();
     stage::Offer offer{.kind = batch.kind, .batch = batches_};
     record_->expect(offer, 0);
@@ -201,9 +252,11 @@ Status Rank::evaluate(const Batch& batch) {
   if (batch.inputs.empty()) return {};
   const stage::Offer offer{
       .kind = batch.kind, .batch = batches_, .epoch = batch.epoch, .index = batch.index, .digest = batch.digest};
-  auto outputs = ddp_->evaluate(as_values(batch.inputs, engine_.device()));
-  if (!outputs.ok()) return outputs.status();
-  auto verdict = ddp_->judge(head_of(offer, batches_, 1), *outputs);
+  auto verdict = plainly([&]() -> Result<worker::Verdict> {
+    const auto outputs = ddp_->evaluate(as_values(batch.inputs, engine_.device()));
+    if (!outputs.ok()) return outputs.status();
+    return ddp_->verdict_on(head_of(offer, batches_, 1), *outputs);
+  });
   if (!verdict.ok()) return verdict.status();
   swept_samples_ += verdict->samples;
   swept_correct_ += verdict->correct;
@@ -214,8 +267,8 @@ Status Rank::end_sweep(Sweep sweep) {
   std::int64_t counts[] = {static_cast<std::int64_t>(swept_samples_), static_cast<std::int64_t>(swept_correct_)};
   swept_samples_ = swept_correct_ = 0;
   const auto sum = communicator_->sum(std::span(counts));
-  if (Status summed = wait(*sum, {}); !summed.ok()) return ended(summed);
-  if (Status taken = take_reports(0, {}); !taken.ok()) return ended(taken);
+  if (Status summed = wait(*sum, poll_); !summed.ok()) return ended(summed);
+  if (Status taken = take_reports(0); !taken.ok()) return ended(taken);
   const stage::Offer all{.kind = wire::PassKind::kValidate, .batch = batches_};
   record_->expect(all, static_cast<std::uint64_t>(counts[0]));
   Status recorded = record_->expect_end(sweep);
@@ -230,23 +283,45 @@ Status Rank::end_sweep(Sweep sweep) {
 }
 
 Status Rank::drain(const Poll& poll) {
-  Status taken = take_reports(0, poll);
+  poll_ = poll;
+  Status taken = take_reports(0);
   return taken.ok() ? taken : ended(taken);
 }
 
 Status Rank::finish(const wire::Task& task, const Poll& poll) {
   if (Status drained = drain(poll); !drained.ok()) return drained;
+  if (Status alike = compare_parameters(); !alike.ok()) return ended(alike);
   reach(task.epochs);
   if (task.save) {
     const Status saved = rank() == 0 ? save() : Status();
     const auto told = strategy::gather_texts(*communicator_, saved.message(), c10::kCPU,
-                                             [&](strategy::Pending& pending) { return wait(pending, poll); });
+                                             [&](strategy::Pending& pending) { return wait(pending, poll_); });
     if (!told.ok()) return ended(told.status());
     if (!told->front().empty())
       return unavailable(ranks_ ? ranks_->shown(0) + " could not save the model: " : "", told->front());
   }
-  Status gathered = gather_work(poll);
+  Status gathered = gather_work();
   return gathered.ok() ? gathered : ended(gathered);
+}
+
+// All ranks take the same steps. Where they did not (an optimizer, a scheduler or a hook of the user's that goes by the
+// rank), what is saved is nobody's.
+Status Rank::compare_parameters() {
+  std::uint32_t checksum = 0;
+  for (const at::Tensor& parameter : ddp_->parameters()) {
+    const at::Tensor host = parameter.detach().to(at::kCPU).contiguous();
+    checksum = codec::crc32c({static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()}, checksum);
+  }
+  std::vector<std::int64_t> checksums(static_cast<std::size_t>(world()));
+  checksums[static_cast<std::size_t>(rank())] = checksum;
+  const auto sum = communicator_->sum(std::span(checksums));
+  if (Status summed = wait(*sum, poll_); !summed.ok()) return summed;
+  const auto other = std::ranges::find_if(checksums, [&](std::int64_t each) { return each != checksums.front(); });
+  if (other == checksums.end()) return {};
+  return invalid(
+      "the parameters of ", strategy::rank_name(static_cast<int>(other - checksums.begin())),
+      " are not those of rank_0 any more: an optimizer, a scheduler, a hook or the script itself changes them "
+      "differently there. All ranks have to do the same");
 }
 
 void Rank::reach(std::uint64_t epochs) {
@@ -270,7 +345,7 @@ Status Rank::save() const {
 
 // -- what all ranks did
 
-Status Rank::gather_work(const Poll& poll) {
+Status Rank::gather_work() {
   constexpr std::size_t kNumbers = 7;
   const strategy::DdpTimes now = ddp_->times();
   std::vector<double> numbers(kNumbers * static_cast<std::size_t>(world()));
@@ -287,7 +362,7 @@ Status Rank::gather_work(const Poll& poll) {
     own[6] += static_cast<double>(peer->bytes_received);
   }
   const auto sum = communicator_->sum(std::span(numbers));
-  if (Status summed = wait(*sum, poll); !summed.ok()) return summed;
+  if (Status summed = wait(*sum, poll_); !summed.ok()) return summed;
   work_.clear();
   for (int i = 0; i < world(); ++i) {
     const std::span<const double> each = std::span(numbers).subspan(kNumbers * static_cast<std::size_t>(i), kNumbers);
@@ -327,8 +402,11 @@ Status Rank::wait(strategy::Pending& pending, const Poll& poll) {
 Status Rank::ended(const Status& seen) {
   if (!ranks_ || seen.code() == Code::kCancelled) return seen;
   if (Status known = ranks_->status(); !known.ok()) return known;
-  const bool from_outside = seen.code() == Code::kUnavailable;
-  return from_outside ? ranks_->why(seen) : seen;
+  switch (seen.code()) {
+    case Code::kUnavailable: return ranks_->why(seen);
+    case Code::kInternal: return ranks_->fail(text("failed: ", seen.message()));  // nobody else has seen it
+    default: return seen;
+  }
 }
 
 Status Rank::stop(const Farewell& farewell) { return ranks_ ? ranks_->fail(farewell.reason) : Status(); }

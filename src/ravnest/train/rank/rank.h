@@ -108,12 +108,13 @@ class Rank final : public BatchSink {
   Rank(RankOptions options, graph::Engine engine);
   Status choose_backend(const Poll& poll);
   strategy::Communicator& tensors() { return nccl_ ? *nccl_ : *communicator_; }
-  Status compare(const wire::Ready& ready, const Poll& poll);
-  Result<std::uint64_t> samples_of_all(std::uint64_t own, const Poll& poll);
-  Status train(const Batch& batch, const Poll& poll);
+  Status compare(const wire::Ready& ready);
+  Result<std::uint64_t> samples_of_all(const Batch& batch);
+  Status train(const Batch& batch);
   Status evaluate(const Batch& batch);
-  Status take_reports(std::size_t keep, const Poll& poll);
-  Status gather_work(const Poll& poll);
+  Status take_reports(std::size_t keep);
+  Status compare_parameters();
+  Status gather_work();
   void reach(std::uint64_t epochs);
   const RankOptions options_;
   graph::Engine engine_;
@@ -132,7 +133,7 @@ class Rank final : public BatchSink {
   };
   std::deque<Reported> reports_;
   std::deque<std::uint64_t> announced_;
-  const Poll* poll_ = nullptr;       // of the call under way, for waits within a step
+  Poll poll_;                        // of the call under way
   std::uint64_t swept_samples_ = 0;  // of the present sweep, here
   std::uint64_t swept_correct_ = 0;
   std::uint64_t batches_ = 0;  // fed, of all kinds

@@ -113,6 +113,64 @@ TEST_F(RankTest, RanksThatTrainDifferentlyAllReadInWhat) {
   }
 }
 
+TEST_F(RankTest, RanksWithOtherLearningRatesDoNotTrain) {
+  const auto outcomes = at_once(
+      [&](int rank) {
+        TrainConfig own = config("epochs = 1");
+        if (rank == 1) own.optimizer.options["lr"] = 0.02;
+        return train(rank, 2, own);
+      },
+      2);
+  for (const Status& outcome : outcomes) EXPECT_THAT(outcome.message(), HasSubstr("lr 0.02"));
+}
+
+TEST_F(RankTest, ParametersThatHaveComeApartAreSavedByNobody) {
+  const auto outcomes = at_once(
+      [&](int rank) -> Status {
+        auto own = open(rank, 2);
+        if (!own.ok()) return own.status();
+        auto trainer = RankTrainer::prepare(**own, config("epochs = 1"), {});
+        if (!trainer.ok()) return trainer.status();
+        Poll nudge = [&, calls = 0]() mutable -> Status {
+          const at::NoGradGuard without_record;
+          if (rank == 1 && ++calls == 3) (*own)->engine().tensors()[0].add_(1);
+          return {};
+        };
+        return trainer->train(nudge).status();
+      },
+      2);
+  for (const Status& outcome : outcomes)
+    EXPECT_THAT(outcome.message(), HasSubstr("the parameters of rank_1 are not those of rank_0 any more"));
+  EXPECT_FALSE(std::filesystem::exists("trained/trained_state_dict.pt"));
+}
+
+// A loop of the user's own, which gives rank 1 a batch less in the first epoch.
+TEST_F(RankTest, ALoopThatFeedsARankFewerBatchesIsAnError) {
+  const auto outcomes = at_once(
+      [&](int rank) -> Status {
+        auto own = open(rank, 2);
+        if (!own.ok()) return own.status();
+        auto trainer = RankTrainer::prepare(**own, config("epochs = 1"), {});
+        if (!trainer.ok()) return trainer.status();
+        if (Status begun = (*own)->begin("train", patient()); !begun.ok()) return begun;
+        Position position;
+        Feeder feeder(**own, position, patient());
+        for (int epoch = 0; epoch < 2; ++epoch) {
+          for (int i = 0; i < (rank == 1 && epoch == 0 ? 1 : 2); ++i) {
+            if (Status fed = feeder.train({{testing::inputs().slice(0, 0, i == 0 ? kBatch : kBatch - 1)}, 0});
+                !fed.ok()) {
+              (void)(*own)->stop({text("failed: ", fed.message())});
+              return fed;
+            }
+          }
+          feeder.end_epoch();
+        }
+        return {};
+      },
+      2);
+  for (const Status& outcome : outcomes) EXPECT_THAT(outcome.message(), HasSubstr("feed"));
+}
+
 TEST_F(RankTest, AModelThatCanNotBeSavedIsAFailureOfAllRanks) {
   std::ofstream("trained") << "a file where the folder would be";
   const auto outcomes = at_once([&](int rank) { return train(rank, 2, config("epochs = 1")); }, 2);

@@ -43,8 +43,7 @@ Result<TrainingOptions> RankTrainer::training_options(const TrainerOptions& opti
   made->criterion = std::move(*criterion);
   made->settings = {{"epochs", std::to_string(config_.epochs)},
                     {"batch_size", std::to_string(config_.batch_size)},
-                    {"update_frequency", std::to_string(config_.update_frequency)},
-                    {"optimizer", config_.optimizer.name}};
+                    {"update_frequency", std::to_string(config_.update_frequency)}};
   made->record.progress = rank_->rank() == 0 ? options.progress : nullptr;
   return made;
 }
