@@ -180,6 +180,7 @@ class Node(NamedTensors):
         self._core: Any = None  # _core.Node; of a rank _core.Rank
         self._faults = Faults()
         self.stop_at_nan = False
+        self.outer: tuple[float, float] | None = None
         end_in_words(self.name)
 
         def check():

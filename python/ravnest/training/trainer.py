@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import torch
@@ -182,7 +182,7 @@ class Trainer:
     def _validation(self):
         """`val_loader` as the loop goes through it."""
         node = self.node
-        loader = share_of(self.val_loader, node.validation_share)
+        loader = cast(Iterable, share_of(self.val_loader, node.validation_share))
         return node.run.source(
             False,
             lambda sweep: items_of(loader, node.seed, sweep, self.batch_size),
