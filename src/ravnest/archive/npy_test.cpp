@@ -2,6 +2,7 @@
 
 #include "ravnest/archive/testing/files.h"
 #include "ravnest/base/file.h"
+#include "ravnest/base/testing/folders.h"
 
 namespace ravnest::archive {
 namespace {
@@ -13,7 +14,7 @@ using testing::numbers;
 using testing::raw;
 using testing::slice;
 
-using NpyFileTest = testing::FolderTest;
+using NpyFileTest = test::FolderTest;
 using Shape = std::vector<std::int64_t>;
 
 Result<Array> decoded(std::string_view file) { return decode_npy(slice(file), "x.npy"); }

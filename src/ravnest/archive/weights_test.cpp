@@ -8,13 +8,14 @@
 #include "ravnest/archive/testing/files.h"
 #include "ravnest/archive/testing/payloads.h"
 #include "ravnest/base/file.h"
+#include "ravnest/base/testing/folders.h"
 
 namespace ravnest::archive {
 namespace {
 
 using testing::expect_failure;
 
-class Weights : public testing::FolderTest {
+class Weights : public test::FolderTest {
  protected:
   const NamedPayloads tensors_ = {{"w", testing::float_payload({2}, {1, 2})}};
 };

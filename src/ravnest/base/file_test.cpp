@@ -13,23 +13,16 @@
 #include <string>
 #include <utility>
 
+#include "ravnest/base/testing/folders.h"
+
 namespace ravnest {
 namespace {
 
 namespace fs = std::filesystem;
 
-class FileTest : public ::testing::Test {
+class FileTest : public test::FolderTest {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "ravnest_file_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::ptrdiff_t entries() const { return std::distance(fs::directory_iterator(folder_), fs::directory_iterator()); }
-
-  fs::path folder_;
 };
 
 TEST_F(FileTest, WhatIsWrittenReadsBackTheSame) {

@@ -4,6 +4,7 @@
 
 #include "ravnest/archive/testing/files.h"
 #include "ravnest/base/file.h"
+#include "ravnest/base/testing/folders.h"
 #include "ravnest/data/batches.h"
 
 namespace ravnest::data {
@@ -13,7 +14,7 @@ using archive::testing::expect_failure;
 using archive::testing::npy_of;
 using archive::testing::raw;
 
-class DatasetTest : public archive::testing::FolderTest {
+class DatasetTest : public test::FolderTest {
  protected:
   // Four samples of six numbers, 0 to 23, with the targets 0, 1, 2, 1.
   DataOptions options(std::string_view inputs_descr = "|u1", std::string_view targets_descr = "<i4") {

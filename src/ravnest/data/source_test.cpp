@@ -2,6 +2,7 @@
 
 #include "ravnest/archive/testing/files.h"
 #include "ravnest/base/file.h"
+#include "ravnest/base/testing/folders.h"
 
 namespace ravnest::data {
 namespace {
@@ -11,7 +12,7 @@ using archive::testing::npy_of;
 using archive::testing::numbers;
 using archive::testing::raw;
 
-class SourceTest : public archive::testing::FolderTest {
+class SourceTest : public test::FolderTest {
  protected:
   std::filesystem::path put(std::string_view name, std::string_view content) {
     EXPECT_EQ(write_file_atomically(folder_ / name, content), Status());

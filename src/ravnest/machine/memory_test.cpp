@@ -1,11 +1,12 @@
 #include "ravnest/machine/memory.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "ravnest/base/testing/folders.h"
 
 namespace ravnest {
 namespace {
@@ -13,26 +14,18 @@ namespace {
 namespace fs = std::filesystem;
 
 // A machine of 1000 KiB, 800 of them available, whose files the tests write.
-class MemoryTest : public ::testing::Test {
+class MemoryTest : public test::FolderTest {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "ravnest_memory_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-    put("proc/meminfo", "MemTotal:       1000 kB\nMemFree:        10 kB\nMemAvailable:   800 kB\n");
-  }
-  void TearDown() override { fs::remove_all(root_); }
+  MemoryTest() { put("proc/meminfo", "MemTotal:       1000 kB\nMemFree:        10 kB\nMemAvailable:   800 kB\n"); }
 
   void put(const fs::path& path, const std::string& content) {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << content;
+    fs::create_directories((folder_ / path).parent_path());
+    std::ofstream(folder_ / path) << content;
   }
-
-  fs::path root_;
 };
 
 TEST_F(MemoryTest, WithoutControlGroupsWhatTheKernelHasAvailableCounts) {
-  const auto memory = usable_memory(root_);
+  const auto memory = usable_memory(folder_);
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_EQ(memory->bytes, 800 * 1024);
   EXPECT_EQ(memory->total_bytes, 1000 * 1024);
@@ -43,7 +36,7 @@ TEST_F(MemoryTest, LimitOfAVersion2GroupLessWhatIsUsedCountsWhereItIsLower) {
   put("proc/self/cgroup", "0::/user/session\n");
   put("sys/fs/cgroup/user/session/memory.max", "500000\n");
   put("sys/fs/cgroup/user/session/memory.current", "200000\n");
-  const auto memory = usable_memory(root_);
+  const auto memory = usable_memory(folder_);
   EXPECT_EQ(memory->bytes, 300000);
   EXPECT_NE(memory->limited_by.find("user/session/memory.max"), std::string::npos) << memory->limited_by;
 }
@@ -53,7 +46,7 @@ TEST_F(MemoryTest, FileCacheOfTheGroupCountsAsFree) {
   put("sys/fs/cgroup/memory.max", "500000\n");
   put("sys/fs/cgroup/memory.current", "200000\n");
   put("sys/fs/cgroup/memory.stat", "anon 1\ninactive_file 150000\n");
-  EXPECT_EQ(usable_memory(root_)->bytes, 450000);
+  EXPECT_EQ(usable_memory(folder_)->bytes, 450000);
 }
 
 TEST_F(MemoryTest, LimitOfAGroupAboveCountsToo) {
@@ -62,7 +55,7 @@ TEST_F(MemoryTest, LimitOfAGroupAboveCountsToo) {
   put("sys/fs/cgroup/pod/memory.current", "100000\n");
   put("sys/fs/cgroup/pod/container/memory.max", "max\n");
   put("sys/fs/cgroup/pod/container/memory.current", "100000\n");
-  EXPECT_EQ(usable_memory(root_)->bytes, 300000);
+  EXPECT_EQ(usable_memory(folder_)->bytes, 300000);
 }
 
 TEST_F(MemoryTest, LimitOfAVersion1GroupCounts) {
@@ -71,22 +64,22 @@ TEST_F(MemoryTest, LimitOfAVersion1GroupCounts) {
   put("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "100000\n");
   put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   put("sys/fs/cgroup/memory/memory.usage_in_bytes", "100000\n");
-  EXPECT_EQ(usable_memory(root_)->bytes, 500000);
+  EXPECT_EQ(usable_memory(folder_)->bytes, 500000);
 }
 
 TEST_F(MemoryTest, GroupOverItsLimitLeavesNothingRatherThanAHugeNumber) {
   put("proc/self/cgroup", "0::/\n");
   put("sys/fs/cgroup/memory.max", "1000\n");
   put("sys/fs/cgroup/memory.current", "2000\n");
-  EXPECT_EQ(usable_memory(root_)->bytes, 0);
+  EXPECT_EQ(usable_memory(folder_)->bytes, 0);
 }
 
 TEST_F(MemoryTest, MissingOrOddMeminfoIsAFailureThatNamesTheFile) {
   put("proc/meminfo", "MemTotal: many\n");
-  EXPECT_EQ(usable_memory(root_).status().code(), Code::kCorrupt);
-  EXPECT_NE(usable_memory(root_).status().message().find("meminfo"), std::string::npos);
-  fs::remove(root_ / "proc/meminfo");
-  EXPECT_EQ(usable_memory(root_).status().code(), Code::kNotFound);
+  EXPECT_EQ(usable_memory(folder_).status().code(), Code::kCorrupt);
+  EXPECT_NE(usable_memory(folder_).status().message().find("meminfo"), std::string::npos);
+  fs::remove(folder_ / "proc/meminfo");
+  EXPECT_EQ(usable_memory(folder_).status().code(), Code::kNotFound);
 }
 
 TEST(Memory, ThisMachineHasSome) {

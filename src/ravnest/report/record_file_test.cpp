@@ -10,22 +10,15 @@
 #include <string>
 
 #include "ravnest/base/file.h"
+#include "ravnest/base/testing/folders.h"
 
 namespace ravnest::report {
 namespace {
 
 namespace fs = std::filesystem;
 
-class RecordFileTest : public ::testing::Test {
+class RecordFileTest : public test::FolderTest {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "ravnest_record_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    path_ = folder_ / "losses.txt";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   void put(const std::string& name, const std::string& content) {
     ASSERT_EQ(write_file_atomically(folder_ / name, content), Status());
   }
@@ -35,8 +28,7 @@ class RecordFileTest : public ::testing::Test {
   }
   std::ptrdiff_t entries() const { return std::distance(fs::directory_iterator(folder_), fs::directory_iterator()); }
 
-  fs::path folder_;
-  fs::path path_;
+  const fs::path path_ = folder_ / "losses.txt";
 };
 
 TEST_F(RecordFileTest, EachLineIsInTheFileWhenAppendReturns) {

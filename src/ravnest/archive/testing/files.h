@@ -3,11 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,18 +78,5 @@ void expect_failure(const Result<T>& result, Code code, std::string_view words) 
   EXPECT_EQ(result.status().code(), code) << result.status();
   EXPECT_THAT(result.status().message(), ::testing::HasSubstr(std::string(words)));
 }
-
-// A folder that goes with the test.
-class FolderTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ravnest_data_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::filesystem::path folder_;
-};
 
 }  // namespace ravnest::archive::testing

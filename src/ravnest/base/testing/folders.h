@@ -1,5 +1,7 @@
-// For this folder's tests: temporary folders, and what lies in a folder.
+// For tests: temporary folders, and what lies in a folder.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -16,7 +18,7 @@ namespace ravnest::test {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ravnest_plan_test_XXXXXX").string();
+    std::string pattern = (std::filesystem::temp_directory_path() / "ravnest_test_XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
     path_ = pattern;
   }
@@ -31,6 +33,15 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
+};
+
+// A test with a folder of its own.
+class FolderTest : public ::testing::Test {
+ private:
+  TemporaryFolder temporary_;
+
+ protected:
+  const std::filesystem::path folder_ = temporary_.path();
 };
 
 inline unsigned mode_of(const std::filesystem::path& path) {

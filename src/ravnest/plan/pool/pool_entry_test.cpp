@@ -1,13 +1,13 @@
 #include "ravnest/plan/pool/pool_entry.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <limits>
 #include <string>
 
 #include "ravnest/base/file.h"
+#include "ravnest/base/testing/folders.h"
 
 namespace ravnest::plan {
 namespace {
@@ -78,17 +78,7 @@ TEST(PoolEntry, BadAddressOrNumberIsInvalid) {
   refused({"a:1", 1, 1, {}, std::numeric_limits<double>::infinity()});
 }
 
-class PoolFileTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "ravnest_pool_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  fs::path folder_;
-};
+using PoolFileTest = test::FolderTest;
 
 TEST_F(PoolFileTest, FileAndItsFolderAreMadeAndASecondWriteReplacesTheEntry) {
   const fs::path path = folder_ / "node_data" / "node_configs.json";

@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "ravnest/base/file.h"
+#include "ravnest/base/testing/folders.h"
 
 namespace ravnest::train {
 namespace {
@@ -284,15 +284,13 @@ TEST(TrainConfig, LettersOfAllLanguagesMayStandInQuotesAndComments) {
 }
 
 TEST(TrainConfig, FilesAreReadFromTheDisk) {
-  std::string pattern = (fs::temp_directory_path() / "ravnest_config_test_XXXXXX").string();
-  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-  const fs::path path = fs::path(pattern) / "train.toml";
+  const test::TemporaryFolder folder;
+  const fs::path path = folder.path() / "train.toml";
   EXPECT_EQ(read_train_config(path).status().code(), Code::kNotFound);
   ASSERT_EQ(write_file_atomically(path, kWhole), Status());
   const Result<TrainConfig> config = read_train_config(path);
-  fs::remove_all(pattern);
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->data.options.inputs.front(), fs::path(pattern) / "a.npy");
+  EXPECT_EQ(config->data.options.inputs.front(), folder.path() / "a.npy");
 }
 
 }  // namespace
