@@ -90,9 +90,4 @@ std::size_t BlockCache::kept() const {
   return kept_;
 }
 
-std::size_t BlockCache::most_in_use() const {
-  const MutexLock guard(mutex_);
-  return most_in_use_;
-}
-
 }  // namespace ravnest

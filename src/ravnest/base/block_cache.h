@@ -37,7 +37,6 @@ class BlockCache {
 
   std::size_t in_use() const;  // bytes, in whole pages
   std::size_t kept() const;
-  std::size_t most_in_use() const;
 
   void lock() RAVNEST_ACQUIRES(mutex_) { mutex_.lock(); }
   void unlock() RAVNEST_RELEASES(mutex_) { mutex_.unlock(); }
