@@ -123,15 +123,16 @@ std::unique_ptr<Cluster> open_cluster(const std::vector<const graph::Engine*>& s
   return result;
 }
 
-wire::PassKind kind_of(const std::string& name) {
+Result<wire::PassKind> kind_of(const std::string& name) {
   if (name == "train") return wire::PassKind::kTrain;
   if (name == "validate") return wire::PassKind::kValidate;
-  return wire::PassKind::kPredict;
+  if (name == "predict") return wire::PassKind::kPredict;
+  return invalid("there is no kind of pass \"", name, "\": only train, validate and predict");
 }
 
 void offer(Cluster& cluster, const std::string& kind, const std::vector<at::Tensor>& inputs, std::uint64_t batch,
            bool update, double timeout_s) {
-  const stage::Offer offered{.kind = kind_of(kind), .batch = batch, .update = update};
+  const stage::Offer offered{.kind = accepted(kind_of(kind)), .batch = batch, .update = update};
   const py::gil_scoped_release release;
   unwrap(cluster.cluster->offer(offered, inputs, in_seconds(timeout_s)));
 }
