@@ -9,7 +9,13 @@ namespace ravnest::average {
 namespace {
 
 // What an averaging group's vectors are called on the wire: its number and one of these.
-enum class Vector : std::uint32_t { kParameters = 0, kStatistics = 1, kMomentum = 2, kDifferences = 3, kKept = 4 };
+enum class Vector : std::uint32_t {
+  kParameters = 0,
+  kStatistics = 1,
+  kMomentum = 2,
+  kDifferences = 3,
+  kOptimizerState = 4
+};
 constexpr std::uint32_t kVectors = 8;
 
 std::uint32_t number_of(const AveragingPlace& averaging_group, Vector vector) {
@@ -60,7 +66,8 @@ std::vector<ExchangePart> Averager::parts_to_exchange() {
                        &open_->residuals[s]});
     }
     parts.push_back({s, number_of(averaging_group, Vector::kStatistics), (*given_)[s].statistics, {}, nullptr});
-    parts.push_back({s, number_of(averaging_group, Vector::kKept), (*given_)[s].kept, {}, nullptr});
+    parts.push_back(
+        {s, number_of(averaging_group, Vector::kOptimizerState), (*given_)[s].optimizer_state, {}, nullptr});
     if (!momentum.empty())
       parts.push_back({s, number_of(averaging_group, Vector::kMomentum), momentum[s], {}, nullptr});
   }
@@ -152,7 +159,7 @@ StageValues Averager::conclude() {
       case Vector::kDifferences:
       case Vector::kParameters: parameters[part.averaging_group] = std::move(part.values); break;
       case Vector::kStatistics: mean[part.averaging_group].statistics = std::move(part.values); break;
-      case Vector::kKept: mean[part.averaging_group].kept = std::move(part.values); break;
+      case Vector::kOptimizerState: mean[part.averaging_group].optimizer_state = std::move(part.values); break;
       case Vector::kMomentum: momentum[part.averaging_group] = std::move(part.values); break;
     }
   }

@@ -15,8 +15,8 @@ namespace ravnest::average {
 // Of one averaging group, in an order that is the same in every cluster.
 struct GroupValues {
   std::vector<float> parameters;
-  std::vector<float> statistics = {};  // that a model keeps as it trains: batch norm's means and variances
-  std::vector<float> kept = {};        // by the optimizer, where that is averaged too
+  std::vector<float> statistics = {};       // that a model keeps as it trains: batch norm's means and variances
+  std::vector<float> optimizer_state = {};  // where that is averaged too
 };
 using StageValues = std::vector<GroupValues>;  // by averaging group of the stage
 

@@ -70,16 +70,16 @@ void NativeOptimizer::check(std::size_t index, const at::Tensor& parameter, cons
 
 std::vector<StateName> NativeOptimizer::state_names() const {
   std::vector<StateName> names;
-  for (const Kept& each : rule_.kept) names.push_back({std::string(each.name), each.counter});
+  for (const StateTensor& each : rule_.state) names.push_back({std::string(each.name), each.counter});
   return names;
 }
 
 OptimizerState NativeOptimizer::state() const {
   OptimizerState state{groups_, std::vector<NamedTensors>(memory_.size())};
   for (std::size_t index = 0; index < memory_.size(); ++index) {
-    for (std::size_t i = 0; i < rule_.kept.size(); ++i) {
+    for (std::size_t i = 0; i < rule_.state.size(); ++i) {
       const at::Tensor& tensor = memory_[index][i];
-      if (tensor.defined()) state.tensors[index].emplace(rule_.kept[i].name, tensor);
+      if (tensor.defined()) state.tensors[index].emplace(rule_.state[i].name, tensor);
     }
   }
   return state;
@@ -104,10 +104,10 @@ Status NativeOptimizer::fits(const OptimizerState& state, std::size_t parameters
 Result<Memory> NativeOptimizer::recall(const NamedTensors& tensors, const at::Tensor& parameter, bool fused) const {
   Memory memory;
   for (const auto& [key, tensor] : tensors) {
-    const auto kept = std::ranges::find(rule_.kept, std::string_view(key), &Kept::name);
-    if (kept == rule_.kept.end()) return invalid(name(), " keeps nothing called ", key);
-    at::Tensor& own = memory[static_cast<std::size_t>(kept - rule_.kept.begin())];
-    if (kept->counter) {
+    const auto known = std::ranges::find(rule_.state, std::string_view(key), &StateTensor::name);
+    if (known == rule_.state.end()) return invalid(name(), " keeps nothing called ", key);
+    at::Tensor& own = memory[static_cast<std::size_t>(known - rule_.state.begin())];
+    if (known->counter) {
       if (tensor.numel() != 1) return invalid(key, " of the state is not one number");
       const auto dtype = tensor.scalar_type() == at::kDouble && !fused ? at::kDouble : at::kFloat;
       own = tensor.detach().to(fused ? parameter.device() : c10::Device(c10::kCPU), dtype, false, true).reshape({});

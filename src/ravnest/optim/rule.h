@@ -14,7 +14,7 @@
 
 namespace ravnest::optim {
 
-// What is kept for one parameter, in the order of Rule::kept. Undefined until the parameter's first update.
+// What is kept for one parameter, in the order of Rule::state. Undefined until the parameter's first update.
 using Memory = std::array<at::Tensor, 4>;
 
 // One parameter of an update. Its gradient is defined and has its sizes and dtype.
@@ -24,7 +24,8 @@ struct Slot {
   Memory* memory;
 };
 
-struct Kept {
+// One thing that an optimizer keeps for a parameter.
+struct StateTensor {
   std::string_view name;
   bool counter = false;  // one number, on the CPU unless a fused operator on another device counts it
 };
@@ -32,7 +33,7 @@ struct Kept {
 struct Rule {
   std::string_view name;
   std::vector<OptionSpec> options;
-  std::vector<Kept> kept;
+  std::vector<StateTensor> state;
   // What no option shows by itself. May be null.
   Status (*check)(const Options& options) = nullptr;
   // Updates all of a group's parameters that have gradients. Called without autograd's record.

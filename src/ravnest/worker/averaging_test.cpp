@@ -87,7 +87,7 @@ TEST_F(AveragingWorker, GivesParametersAndStatisticsOfEachGroupAndNoCounts) {
   EXPECT_TRUE(at::equal(first, at::cat({tensors.at("fc.weight").flatten(), tensors.at("fc.bias")})))
       << "after the step of that update";
   EXPECT_TRUE(at::equal(at::tensor(at::ArrayRef<float>(rounds_.given[1].statistics)), tensors.at("norm.running_mean")));
-  EXPECT_THAT(rounds_.given[0].kept, IsEmpty());
+  EXPECT_THAT(rounds_.given[0].optimizer_state, IsEmpty());
 }
 
 TEST_F(AveragingWorker, BecomesTheMeanToTheBitWhereNothingWasTrainedSince) {

@@ -74,7 +74,8 @@ average::StageValues GroupTensors::values(const optim::ParameterStore& store, co
     own.parameters = values_of(parameters, staging_);
     own.statistics = values_of(averaging_group.statistics, staging_);
     if (optimizer != nullptr)
-      own.kept = optimizer_state_values(*optimizer, store.parameters(), averaging_group.parameters, staging_);
+      own.optimizer_state =
+          optimizer_state_values(*optimizer, store.parameters(), averaging_group.parameters, staging_);
   }
   return values;
 }
@@ -98,10 +99,10 @@ Status GroupTensors::take_in(const average::RoundResult& result, bool unchanged,
   staging_.finish();
   if (optimizer == nullptr) return {};
   optim::OptimizerState state = optimizer->state();
-  const std::vector<optim::StateName> kept = optimizer->state_names();
+  const std::vector<optim::StateName> names = optimizer->state_names();
   for (std::size_t i = 0; i < averaging_groups_.size(); ++i) {
-    take_kept(state, kept, result.given[i].kept, result.mean[i].kept, unchanged, store.parameters(),
-              averaging_groups_[i].parameters);
+    take_optimizer_state(state, names, result.given[i].optimizer_state, result.mean[i].optimizer_state, unchanged,
+                         store.parameters(), averaging_groups_[i].parameters);
   }
   return optimizer->load(store.parameters(), state);
 }

@@ -7,12 +7,12 @@ namespace {
 
 using at::Tensor;
 
-std::size_t count_of(const optim::StateName& kept, const Tensor& parameter) {
-  return kept.counter ? 1 : static_cast<std::size_t>(parameter.numel());
+std::size_t count_of(const optim::StateName& name, const Tensor& parameter) {
+  return name.counter ? 1 : static_cast<std::size_t>(parameter.numel());
 }
 
-Tensor over(std::span<const float> values, const optim::StateName& kept, const Tensor& parameter) {
-  const at::IntArrayRef sizes = kept.counter ? at::IntArrayRef() : parameter.sizes();
+Tensor over(std::span<const float> values, const optim::StateName& name, const Tensor& parameter) {
+  const at::IntArrayRef sizes = name.counter ? at::IntArrayRef() : parameter.sizes();
   return at::from_blob(const_cast<float*>(values.data()), sizes, at::kFloat);
 }
 
@@ -24,16 +24,16 @@ std::vector<float> optimizer_state_values(const optim::Optimizer& optimizer, std
   const std::vector<optim::StateName> names = optimizer.state_names();
   std::size_t count = 0;
   for (const std::size_t index : indices) {
-    for (const optim::StateName& kept : names) count += 1 + count_of(kept, parameters[index]);
+    for (const optim::StateName& each : names) count += 1 + count_of(each, parameters[index]);
   }
   std::vector<float> values(count);
   std::size_t at = 0;
   for (const std::size_t index : indices) {
-    for (const optim::StateName& kept : names) {
-      const std::span<float> own = std::span(values).subspan(at, 1 + count_of(kept, parameters[index]));
+    for (const optim::StateName& each : names) {
+      const std::span<float> own = std::span(values).subspan(at, 1 + count_of(each, parameters[index]));
       at += own.size();
       if (index >= state.tensors.size()) continue;
-      const auto found = state.tensors[index].find(kept.name);
+      const auto found = state.tensors[index].find(each.name);
       if (found == state.tensors[index].end()) continue;
       own[0] = 1;
       staging.fetch(found->second, own.subspan(1));
@@ -43,13 +43,13 @@ std::vector<float> optimizer_state_values(const optim::Optimizer& optimizer, std
   return values;
 }
 
-void take_kept(optim::OptimizerState& state, std::span<const optim::StateName> kept, std::span<const float> given,
-               std::span<const float> mean, bool unchanged, std::span<const Tensor> parameters,
-               std::span<const std::size_t> indices) {
+void take_optimizer_state(optim::OptimizerState& state, std::span<const optim::StateName> names,
+                          std::span<const float> given, std::span<const float> mean, bool unchanged,
+                          std::span<const Tensor> parameters, std::span<const std::size_t> indices) {
   state.tensors.resize(parameters.size());
   std::size_t at = 0;
   for (const std::size_t index : indices) {
-    for (const optim::StateName& each : kept) {
+    for (const optim::StateName& each : names) {
       const std::size_t count = count_of(each, parameters[index]);
       TORCH_CHECK(at + 1 + count <= mean.size() && mean.size() == given.size(), "a round gave ", mean.size(),
                   " values of an optimizer that has more");

@@ -22,8 +22,8 @@ std::vector<float> optimizer_state_values(const optim::Optimizer& optimizer, std
                                           std::span<const std::size_t> indices, Staging& staging);
 
 // Into the optimizer's state: `mean` in place of `given`, or where it has made steps since the difference of the two.
-void take_kept(optim::OptimizerState& state, std::span<const optim::StateName> kept, std::span<const float> given,
-               std::span<const float> mean, bool unchanged, std::span<const at::Tensor> parameters,
-               std::span<const std::size_t> indices);
+void take_optimizer_state(optim::OptimizerState& state, std::span<const optim::StateName> names,
+                          std::span<const float> given, std::span<const float> mean, bool unchanged,
+                          std::span<const at::Tensor> parameters, std::span<const std::size_t> indices);
 
 }  // namespace ravnest::worker

@@ -72,7 +72,7 @@ Rule adagrad_rule() {
                       {"eps", 1e-10, {0}},
                       {"maximize", false},
                       {"fused", false}},
-          .kept = {{"step", true}, {"sum"}},
+          .state = {{"step", true}, {"sum"}},
           .update = &update};
 }
 

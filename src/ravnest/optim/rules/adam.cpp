@@ -110,7 +110,7 @@ Rule rule(std::string_view name, double weight_decay, bool decoupled) {
                       {"maximize", false},
                       {"decoupled_weight_decay", decoupled},
                       {"fused", false}},
-          .kept = {{"step", true}, {"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}},
+          .state = {{"step", true}, {"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}},
           .update = &update};
 }
 

@@ -65,16 +65,16 @@ std::size_t chunks_of(const at::Tensor& tensor) {
   return (static_cast<std::size_t>(tensor.numel()) + kChunk - 1) / kChunk;
 }
 
-bool in_chunks(const Slot& slot, std::initializer_list<std::size_t> kept,
+bool in_chunks(const Slot& slot, std::initializer_list<std::size_t> state,
                c10::function_ref<void(const Chunk& chunk, std::size_t number)> pass) {
   const at::Tensor& parameter = slot.parameter;
   const bool doubles = parameter.scalar_type() == at::kDouble;
   if (!parameter.is_cpu() || !(doubles || parameter.scalar_type() == at::kFloat)) return false;
   if (!parameter.is_non_overlapping_and_dense() || !suits(slot, slot.gradient) || !kernels_agree()) return false;
 
-  std::array<char*, std::tuple_size_v<decltype(Chunk::kept)>> starts{};
+  std::array<char*, std::tuple_size_v<decltype(Chunk::state)>> starts{};
   std::size_t next = 0;
-  for (const std::size_t index : kept) {
+  for (const std::size_t index : state) {
     const at::Tensor& tensor = (*slot.memory)[index];
     if (tensor.defined() && !suits(slot, tensor)) return false;
     starts[next++] = tensor.defined() ? static_cast<char*>(tensor.mutable_data_ptr()) : nullptr;
@@ -89,7 +89,7 @@ bool in_chunks(const Slot& slot, std::initializer_list<std::size_t> kept,
       const std::size_t at = number * kChunk;
       Chunk chunk{values + at * size, gradient + at * size, {}, scratch.get(), std::min(kChunk, total - at), doubles};
       for (std::size_t i = 0; i < starts.size(); ++i)
-        chunk.kept[i] = starts[i] == nullptr ? nullptr : starts[i] + at * size;
+        chunk.state[i] = starts[i] == nullptr ? nullptr : starts[i] + at * size;
       pass(chunk, number);
     }
   });
@@ -98,9 +98,9 @@ bool in_chunks(const Slot& slot, std::initializer_list<std::size_t> kept,
   return true;
 }
 
-bool in_halves(const Slot& slot, std::initializer_list<std::size_t> kept,
+bool in_halves(const Slot& slot, std::initializer_list<std::size_t> state,
                c10::function_ref<void(const Chunk& chunk)> moments, c10::function_ref<void(const Chunk& chunk)> apply) {
-  return in_chunks(slot, kept, [&](const Chunk& chunk, std::size_t) {
+  return in_chunks(slot, state, [&](const Chunk& chunk, std::size_t) {
     moments(chunk);
     {
       const at::AutoDispatchBelowADInplaceOrView plain;

@@ -14,13 +14,13 @@ constexpr std::size_t kChunk = 1 << 14;  // elements: four arrays of them fit in
 std::size_t chunks_of(const at::Tensor& tensor);
 
 // Runs `pass` on chunk after chunk, by as many threads as torch has, where that gives what torch's operators would:
-// floats or doubles on the CPU, dense, and all laid out alike. False, with nothing done, elsewhere. `kept` says what
-// becomes Chunk::kept; undefined tensors become null.
-bool in_chunks(const Slot& slot, std::initializer_list<std::size_t> kept,
+// floats or doubles on the CPU, dense, and all laid out alike. False, with nothing done, elsewhere. `state` says what
+// becomes Chunk::state; undefined tensors become null.
+bool in_chunks(const Slot& slot, std::initializer_list<std::size_t> state,
                c10::function_ref<void(const Chunk& chunk, std::size_t number)> pass);
 
 // The same for a kernel in two halves, with torch's square roots between them.
-bool in_halves(const Slot& slot, std::initializer_list<std::size_t> kept,
+bool in_halves(const Slot& slot, std::initializer_list<std::size_t> state,
                c10::function_ref<void(const Chunk& chunk)> moments, c10::function_ref<void(const Chunk& chunk)> apply);
 
 // Whether this processor runs the kernels, and torch's operators multiply and add as they do. Found out once.

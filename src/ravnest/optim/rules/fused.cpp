@@ -17,8 +17,8 @@ bool together(const Slot& a, const Slot& b) {
 }
 
 at::Tensor guide_of(const Slot& slot, std::size_t layout) {
-  const at::Tensor& kept = (*slot.memory)[layout];
-  if (kept.defined()) return kept;
+  const at::Tensor& state = (*slot.memory)[layout];
+  if (state.defined()) return state;
   return slot.parameter.is_non_overlapping_and_dense() ? slot.parameter : at::empty_like(slot.parameter);
 }
 

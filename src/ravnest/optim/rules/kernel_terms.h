@@ -33,9 +33,9 @@ struct Arrays {
   explicit Arrays(const Chunk& chunk)
       : parameter(static_cast<T*>(chunk.parameter)),
         gradient(static_cast<const T*>(chunk.gradient)),
-        first(static_cast<T*>(chunk.kept[0])),
-        second(static_cast<T*>(chunk.kept[1])),
-        third(static_cast<T*>(chunk.kept[2])),
+        first(static_cast<T*>(chunk.state[0])),
+        second(static_cast<T*>(chunk.state[1])),
+        third(static_cast<T*>(chunk.state[2])),
         scale(static_cast<T*>(chunk.scale)) {}
 
   T* parameter;

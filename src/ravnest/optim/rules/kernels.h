@@ -13,12 +13,12 @@
 
 namespace ravnest::optim {
 
-// Some elements of a parameter, of its gradient and of what is kept for it, all laid out alike and apart from each
-// other. What a kernel wants in `kept` stands beside it; what it does not need may be null.
+// Some elements of a parameter, of its gradient and of its optimizer state, all laid out alike and apart from each
+// other. What a kernel wants in `state` stands beside it; what it does not need may be null.
 struct Chunk {
   void* parameter;
   const void* gradient;
-  std::array<void*, 3> kept;
+  std::array<void*, 3> state;
   void* scale;  // scratch
   std::size_t count;
   bool doubles;  // else floats

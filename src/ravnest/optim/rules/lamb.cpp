@@ -100,7 +100,7 @@ Rule lamb_rule() {
                       {"eps", 1e-6, {0}},
                       {"weight_decay", 1e-2, {0}},
                       {"maximize", false}},
-          .kept = {{"step", true}, {"exp_avg"}, {"exp_avg_sq"}},
+          .state = {{"step", true}, {"exp_avg"}, {"exp_avg_sq"}},
           .update = &update};
 }
 

@@ -87,7 +87,7 @@ Rule nadam_rule() {
                       {"momentum_decay", 4e-3, {0}},
                       {"decoupled_weight_decay", false},
                       {"maximize", false}},
-          .kept = {{"step", true}, {"mu_product", true}, {"exp_avg"}, {"exp_avg_sq"}},
+          .state = {{"step", true}, {"mu_product", true}, {"exp_avg"}, {"exp_avg_sq"}},
           .update = &update};
 }
 

@@ -81,7 +81,7 @@ Rule rmsprop_rule() {
                       {"momentum", 0.0, {0}},
                       {"centered", false},
                       {"maximize", false}},
-          .kept = {{"step", true}, {"square_avg"}, {"momentum_buffer"}, {"grad_avg"}},
+          .state = {{"step", true}, {"square_avg"}, {"momentum_buffer"}, {"grad_avg"}},
           .update = &update};
 }
 

@@ -112,7 +112,7 @@ Rule sgd_rule() {
                       {"nesterov", false},
                       {"maximize", false},
                       {"fused", false}},
-          .kept = {{"momentum_buffer"}},
+          .state = {{"momentum_buffer"}},
           .check = &check,
           .update = &update};
 }
