@@ -364,13 +364,13 @@ TEST(Message, ALieAboutTheHeadsSizeIsCorrupt) {
   }
 }
 
-TEST(Message, AYesOrNoIsOneOrZero) {
+TEST(Message, AFlagIsOneOrZero) {
   std::vector<std::byte> bytes = joined(*encode(TiedTensors{true, 1, 0, {}}));
   bytes.at(5) = std::byte{2};
   EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("a byte that must be 0 or 1 is 2"));
 }
 
-// Where the tensor's own fields begin: behind the pass's head, the stage, the count, the index and a yes or no.
+// Where the tensor's own fields begin: behind the pass's head, the stage, the count, the index and a flag.
 constexpr std::size_t kTensorAt = 5 + (8 + 1 + 8 + 8 + 4 + 4 + 8 + 1 + 8 + 4 * 8) + 4 + 4 + 4 + 1;
 
 std::vector<std::byte> one_tensor() {

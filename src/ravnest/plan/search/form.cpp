@@ -17,14 +17,14 @@ namespace {
 // Up to here looking at every grouping costs no more than evolving one.
 constexpr int kCheckedAgainstAll = 10;
 // Up to here there is time to look again at the best candidates.
-constexpr int kJudgedAgainUpTo = 12;
+constexpr int kScoredAgainUpTo = 12;
 // And up to here at every grouping with all the care that the best ones get, if the model has so few places to cut that
 // cutting all orders of all groups takes no more steps than this: seven nodes and 17 places, or five and 96.
-constexpr int kJudgedAllUpTo = 7;
+constexpr int kExactUpTo = 7;
 constexpr double kMostExactSteps = 4e7;
 
-bool all_can_be_judged(const CutViews& views, int nodes) {
-  if (nodes > kJudgedAllUpTo) return false;
+bool all_can_be_exact(const CutViews& views, int nodes) {
+  if (nodes > kExactUpTo) return false;
   double stages = 0;               // of all orders of all groups
   double orders_of_this_size = 1;  // all groups' together: nodes! / (nodes - size)!
   for (int size = 1; size <= nodes; ++size) {
@@ -34,9 +34,9 @@ bool all_can_be_judged(const CutViews& views, int nodes) {
   return 1.5 * stages * views.exact().count() * views.exact().count() <= kMostExactSteps;
 }
 
-std::optional<Effort> judging(const CutViews& views, int nodes) {
-  if (all_can_be_judged(views, nodes)) return Effort::kExact;
-  return nodes <= kJudgedAgainUpTo ? std::optional(Effort::kThorough) : std::nullopt;
+std::optional<Effort> careful_effort(const CutViews& views, int nodes) {
+  if (all_can_be_exact(views, nodes)) return Effort::kExact;
+  return nodes <= kScoredAgainUpTo ? std::optional(Effort::kThorough) : std::nullopt;
 }
 
 class Former {
@@ -48,7 +48,8 @@ class Former {
         balance_(options.balance.value_or(compute_known(pool) ? Balance::kTime : Balance::kParams)),
         views_(costs),
         scorer_(views_, machines_of(pool), balance_, options.training),
-        judge_(views_, machines_of(pool), balance_, options.training, judging(views_, scorer_.nodes())) {}
+        careful_scorer_(views_, machines_of(pool), balance_, options.training,
+                        careful_effort(views_, scorer_.nodes())) {}
 
   Result<Formation> run() {
     const int count = scorer_.nodes();
@@ -88,8 +89,8 @@ class Former {
   static constexpr double kWorthSaying = 1.1;
   static constexpr double kWorthSparing = 1.01;
 
-  // By the size of the whole pool: what is left of a larger one has a judge that takes longer.
-  bool judge_all() const { return all_can_be_judged(views_, scorer_.nodes()); }
+  // By the size of the whole pool: what is left of a larger one is scored in ways that take longer.
+  bool all_exact() const { return all_can_be_exact(views_, scorer_.nodes()); }
 
   std::optional<Groups> grouped(const std::vector<int>& nodes, int smallest) {
     return best_of(candidates_of(nodes, smallest));
@@ -102,21 +103,21 @@ class Former {
     // A small pool is checked against all groupings; where nothing was found, a middling one too before giving up.
     const int count = static_cast<int>(nodes.size());
     if (count <= (fits ? kCheckedAgainstAll : kExhaustiveLimit)) {
-      std::vector<Groups> best = best_groupings(judge_all() ? judge_ : scorer_, nodes, smallest);
+      std::vector<Groups> best = best_groupings(all_exact() ? careful_scorer_ : scorer_, nodes, smallest);
       if (!best.empty()) candidates.insert(candidates.begin(), std::move(best.front()));
     }
-    if (count > kJudgedAgainUpTo && !candidates.empty()) candidates.resize(1);
+    if (count > kScoredAgainUpTo && !candidates.empty()) candidates.resize(1);
     return candidates;
   }
 
-  // Judged with more care than was spent on each of thousands.
+  // Scored with more care than was spent on each of thousands.
   std::optional<Groups> best_of(const std::vector<Groups>& candidates) {
     std::optional<Groups> best;
     double best_fitness = 0;
     for (const Groups& candidate : candidates) {
       Groups groups;
-      for (const Group& group : candidate) groups.push_back(judge_.group(group.members));
-      const double fitness = judge_.pool(groups);
+      for (const Group& group : candidate) groups.push_back(careful_scorer_.group(group.members));
+      const double fitness = careful_scorer_.pool(groups);
       if (fitness <= best_fitness) continue;
       best_fitness = fitness;
       best = std::move(groups);
@@ -139,7 +140,7 @@ class Former {
     made.unused = std::move(unused);
     std::sort(made.unused.begin(), made.unused.end());
     for (const Group& group : groups) {
-      ClusterScore score = judge_.refine(group, static_cast<int>(groups.size()));
+      ClusterScore score = careful_scorer_.refine(group, static_cast<int>(groups.size()));
       FormedCluster& cluster = made.clusters.emplace_back();
       for (const int index : score.order) cluster.nodes.push_back(group.members[index]);
       cluster.cutting = std::move(score.cutting);
@@ -174,7 +175,7 @@ class Former {
   }
 
   std::optional<Groups> best_of_few(const std::vector<int>& nodes, int smallest) {
-    if (judge_all()) return best_of_judged(nodes, smallest);
+    if (all_exact()) return best_of_exact(nodes, smallest);
     std::set<std::vector<int>> sets;
     for (const Groups& groups : best_groupings(scorer_, nodes, smallest, Use::kTheBest)) {
       std::vector<int> members;
@@ -191,8 +192,8 @@ class Former {
     return best_of(candidates);
   }
 
-  std::optional<Groups> best_of_judged(const std::vector<int>& nodes, int smallest) {
-    for (Groups& groups : best_groupings(judge_, nodes, smallest, Use::kTheBest)) {
+  std::optional<Groups> best_of_exact(const std::vector<int>& nodes, int smallest) {
+    for (Groups& groups : best_groupings(careful_scorer_, nodes, smallest, Use::kTheBest)) {
       std::size_t used = 0;
       for (const Group& group : groups) used += group.members.size();
       if (used < nodes.size()) return std::move(groups);
@@ -319,7 +320,7 @@ class Former {
   Balance balance_;
   CutViews views_;
   Scorer scorer_;
-  Scorer judge_;  // of the candidates that are left
+  Scorer careful_scorer_;  // of the candidates that are left
 };
 
 }  // namespace

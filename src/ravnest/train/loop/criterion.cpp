@@ -84,8 +84,9 @@ class LeafCriterion {
 
 worker::Criterion make_criterion(CriterionOptions options) {
   // Shared, since std::function copies what it holds.
-  return [judge = std::make_shared<LeafCriterion>(std::move(options))](
-             const wire::PassHead& head, const std::vector<c10::IValue>& outputs) { return (*judge)(head, outputs); };
+  return
+      [criterion = std::make_shared<LeafCriterion>(std::move(options))](
+          const wire::PassHead& head, const std::vector<c10::IValue>& outputs) { return (*criterion)(head, outputs); };
 }
 
 }  // namespace ravnest::train

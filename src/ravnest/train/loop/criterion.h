@@ -15,7 +15,7 @@ struct CriterionOptions {
   std::string node;  // the leaf and the root, for messages
   std::string root;
   LossKind loss = LossKind::kMse;
-  std::size_t train_output = 0;  // which of the flat outputs is judged (model_call.h)
+  std::size_t train_output = 0;  // which of the flat outputs goes to the loss (model_call.h)
   std::size_t eval_output = 0;
   std::optional<BatchedData> training;
   std::optional<BatchedData> validation;  // its batches come in the order of epoch 0, whatever the sweep

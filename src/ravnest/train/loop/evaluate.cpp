@@ -16,10 +16,10 @@ struct Sums {
   std::uint64_t counted = 0;
 };
 
-void add(Sums& sums, const graph::Engine& engine, const data::Dataset& batch, std::size_t judged, const Loss& loss) {
+void add(Sums& sums, const graph::Engine& engine, const data::Dataset& batch, std::size_t scored, const Loss& loss) {
   const auto outputs = engine.run(graph::Mode::kEval, {batch.inputs.to(engine.device())});
-  TORCH_CHECK(judged < outputs.size() && outputs[judged].isTensor(), "the model's output is not a tensor");
-  const at::Tensor& output = outputs[judged].toTensor();
+  TORCH_CHECK(scored < outputs.size() && outputs[scored].isTensor(), "the model's output is not a tensor");
+  const at::Tensor& output = outputs[scored].toTensor();
   const at::Tensor target = batch.targets.to(output.device());
   const auto [correct, counted] = correct_of(output, target);
   sums.correct += correct;
@@ -32,8 +32,8 @@ void add(Sums& sums, const graph::Engine& engine, const data::Dataset& batch, st
 Result<Evaluation> evaluate(const graph::Engine& engine, const BatchedData& data, LossKind loss, const Poll& poll) {
   const ir::Signature call = worker::stage_of(engine).eval_call;
   if (Status one = check_one_input(call); !one.ok()) return one;
-  const auto judged = judged_output(call);
-  if (!judged.ok()) return judged.status();
+  const auto scored = criterion_output(call);
+  if (!scored.ok()) return scored.status();
   const auto function = make_loss(name(loss));
   if (!function.ok()) return function.status();
   const at::NoGradGuard without_gradients;
@@ -41,7 +41,7 @@ Result<Evaluation> evaluate(const graph::Engine& engine, const BatchedData& data
   try {
     for (std::int64_t i = 0; i < data.batches.per_epoch(); ++i) {
       if (Status polled = poll ? poll() : Status(); !polled.ok()) return polled;
-      add(sums, engine, data.batch(0, static_cast<std::uint64_t>(i)), *judged, *function);
+      add(sums, engine, data.batch(0, static_cast<std::uint64_t>(i)), *scored, *function);
     }
   } catch (const c10::Error& error) {
     return invalid("the model, the data and the loss ", name(loss),

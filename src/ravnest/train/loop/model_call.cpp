@@ -7,7 +7,7 @@
 namespace ravnest::train {
 namespace {
 
-constexpr std::string_view kJudgedKey = "logits";
+constexpr std::string_view kCriterionKey = "logits";
 
 }  // namespace
 
@@ -20,14 +20,14 @@ Status check_one_input(const ir::Signature& call) {
                      "), but data files give one; train it from Python, with Node and Trainer");
 }
 
-Result<std::size_t> judged_output(const ir::Signature& call) {
+Result<std::size_t> criterion_output(const ir::Signature& call) {
   const auto spec = ir::parse_tree_spec(call.out_spec);
   if (!spec.ok()) return spec.status();
   if (ir::leaf_count(*spec) == 0) return invalid("the model has no outputs to compute a loss from");
   if (!spec->type.ends_with("dict")) return std::size_t{0};
   const auto keys = ir::dict_keys(*spec);
   if (!keys.ok()) return std::size_t{0};
-  const auto found = std::ranges::find(*keys, kJudgedKey);
+  const auto found = std::ranges::find(*keys, kCriterionKey);
   std::size_t before = 0;
   if (found == keys->end()) return before;
   for (auto i = 0; i < found - keys->begin(); ++i)

@@ -13,6 +13,6 @@ Status check_one_input(const ir::Signature& call);
 
 // Which of the flat outputs a loss is computed of: "logits" of a dict that has it, otherwise the first. kCorrupt where
 // the signature cannot be read, kInvalid where there is no output.
-Result<std::size_t> judged_output(const ir::Signature& call);
+Result<std::size_t> criterion_output(const ir::Signature& call);
 
 }  // namespace ravnest::train

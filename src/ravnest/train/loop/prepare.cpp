@@ -52,9 +52,9 @@ Result<TrainingOptions> common_options(const TrainConfig& config, const graph::E
 Result<worker::Criterion> criterion_of(const ir::StageInfo& model, const TrainConfig& config, const std::string& node,
                                        const std::string& root, const std::optional<BatchedData>& training,
                                        const std::optional<BatchedData>& validation) {
-  const auto train_output = judged_output(model.train_call);
+  const auto train_output = criterion_output(model.train_call);
   if (!train_output.ok()) return train_output.status();
-  const auto eval_output = judged_output(model.eval_call);
+  const auto eval_output = criterion_output(model.eval_call);
   if (!eval_output.ok()) return eval_output.status();
   return make_criterion({node, root, config.loss, *train_output, *eval_output, training, validation});
 }

@@ -94,15 +94,15 @@ Status RunRecord::take_in(const Expected& expected, wire::Report& report, std::s
   if (options_.progress)
     options_.progress->on_loss(offer.epoch - first_epoch_ + 1, offer.index + 1, expected.samples, report.loss,
                                SystemClock().now());
-  const Status judged = judge_loss(expected, report.loss, by);
-  if (!offer.update) return judged;
+  const Status checked = check_loss(expected, report.loss, by);
+  if (!offer.update) return checked;
   ++updates_;
   Status written = append(losses_, options_.loss_file, std::exchange(window_loss_, 0), kLossDecimals);
-  return judged.ok() ? written : judged;
+  return checked.ok() ? written : checked;
 }
 
 // A line when it begins; at most one per epoch, since some losses come and go.
-Status RunRecord::judge_loss(const Expected& expected, double loss, std::string_view by) {
+Status RunRecord::check_loss(const Expected& expected, double loss, std::string_view by) {
   const bool begins = std::exchange(finite_, std::isfinite(loss)) && !finite_;
   if (finite_) return {};
   const std::uint64_t step = updates_ + 1;

@@ -79,7 +79,7 @@ class RunRecord {
   };
 
   Status take_in(const Expected& expected, wire::Report& report, std::string_view by) RAVNEST_REQUIRES(mutex_);
-  Status judge_loss(const Expected& expected, double loss, std::string_view by) RAVNEST_REQUIRES(mutex_);
+  Status check_loss(const Expected& expected, double loss, std::string_view by) RAVNEST_REQUIRES(mutex_);
   Status end_sweep(Sweep sweep) RAVNEST_REQUIRES(mutex_);
   Status end_sweeps() RAVNEST_REQUIRES(mutex_);
 
