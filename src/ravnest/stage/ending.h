@@ -22,7 +22,7 @@ namespace ravnest::stage {
 
 class Ending {
  public:
-  Ending(int self, int count) : self_(self), count_(count) {}
+  Ending(int self, int count);
 
   // This node found out by itself. Returns what to tell all others; nothing where the ending has begun: then others
   // will not hear of this reason, and it does not count here either.
@@ -30,12 +30,12 @@ class Ending {
   // Another stage told. The same return.
   std::optional<wire::Failed> on_failed(int from, wire::Failed told);
   // A stage is gone: it will tell nothing. By itself that is a failure as well, for the caller to judge.
-  void on_gone(int stage) { silent_.insert(stage); }
+  void on_gone(int stage);
 
   bool begun() const { return reason_.has_value(); }
   bool settled() const;
-  // The one that holds, of those told so far.
-  const wire::Failed& reason() const { return *reason_; }
+  // The one that holds, of those told so far. Only after the ending has begun.
+  const wire::Failed& reason() const;
 
  private:
   void consider(const wire::Failed& reason);

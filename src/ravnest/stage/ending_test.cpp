@@ -149,5 +149,14 @@ TEST(Ending, ARunOfOneStageIsSettledAtOnce) {
   EXPECT_TRUE(ending.settled());
 }
 
+TEST(EndingDeathTest, WhatNoStageCanSayOfItselfIsADefect) {
+  EXPECT_DEATH(Ending(3, 3), "stage 3 of 3");
+  EXPECT_DEATH(Ending(0, 2).fail(own(1)), "gives a reason of stage 1");
+  EXPECT_DEATH(Ending(0, 2).fail(lost(0)), "gives the loss of stage 0");
+  EXPECT_DEATH(Ending(0, 2).on_failed(0, own(0)), "hears itself");
+  EXPECT_DEATH(Ending(0, 2).on_gone(0), "gone by its own account");
+  EXPECT_DEATH((void)Ending(0, 2).reason(), "is asked why it ends");
+}
+
 }  // namespace
 }  // namespace ravnest::stage

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ravnest/base/check.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/base/text.h"
 #include "ravnest/transport/tcp/endpoint.h"
@@ -16,14 +17,26 @@ void append(MeetingActions& actions, MeetingActions more) { std::ranges::move(mo
 
 Meeting::Meeting(int rank, wire::Join own, std::string master_host)
     : rank_(rank), own_(std::move(own)), master_host_(std::move(master_host)) {
+  RAVNEST_CHECK(rank >= 0 && rank < world(), "rank ", rank, " of ", world());
   if (is_host()) joined_[0] = {"", own_.port};
   // Alone, it has met everyone.
   if (world() == 1) phase_ = Phase::kMet;
 }
 
+void Meeting::go_to(Phase next) {
+  const bool forward = (phase_ == Phase::kGathering && next == Phase::kConnecting) ||
+                       (phase_ == Phase::kConnecting && next == Phase::kMet);
+  const bool may_fail = phase_ == Phase::kGathering || phase_ == Phase::kConnecting;
+  RAVNEST_CHECK(forward || (may_fail && next == Phase::kFailed), "rank ", rank_, " goes from phase ",
+                static_cast<int>(phase_), " of the meeting to ", static_cast<int>(next));
+  RAVNEST_CHECK((next == Phase::kFailed) == failure_.has_value(), "rank ", rank_, " in phase ", static_cast<int>(next));
+  phase_ = next;
+}
+
 // -- what happens
 
 MeetingActions Meeting::on_up(int rank, const std::string& host) {
+  RAVNEST_CHECK(rank != rank_, "rank ", rank, " meets itself");
   up_[rank] = host;
   if (is_host()) {
     if (phase_ == Phase::kGathering) return begin_if_all_joined();
@@ -52,7 +65,7 @@ MeetingActions Meeting::on_message(int from, const wire::Meeting& message) {
   if (std::holds_alternative<wire::Connected>(message)) return on_connected(from);
   if (is_host() || from != 0) return {};  // what follows is for rank 0 to say
   if (const auto* table = std::get_if<wire::Table>(&message)) return on_table(*table);
-  if (phase_ == Phase::kConnecting) phase_ = Phase::kMet;
+  if (phase_ == Phase::kConnecting) go_to(Phase::kMet);
   return {};
 }
 
@@ -77,6 +90,8 @@ MeetingActions Meeting::fail(const std::string& sentence) {
 
 MeetingActions Meeting::on_join(int from, const wire::Join& join) {
   if (!is_host() || phase_ != Phase::kGathering) return {};
+  // No rank of ours says that it is, say, rank 7 of 4.
+  if (from < 1 || static_cast<std::uint32_t>(from) >= join.world) return {};
   const std::string& seen = up_[from];
   // Loopback means another machine to everyone but those on this one.
   const bool is_here = join.host.empty() && transport::tcp::is_loopback(seen);
@@ -109,7 +124,9 @@ std::optional<std::string> Meeting::misfit(int from, const wire::Join& join) con
 
 MeetingActions Meeting::begin_if_all_joined() {
   if (!missing().empty()) return {};
-  phase_ = Phase::kConnecting;
+  RAVNEST_CHECK(is_host() && static_cast<int>(joined_.size()) == world(), "rank ", rank_, " has the addresses of ",
+                joined_.size(), " of ", world(), " ranks");
+  go_to(Phase::kConnecting);
   wire::Table table;
   for (const auto& [rank, address] : joined_) table.addresses.push_back(address);
   MeetingActions actions;
@@ -118,10 +135,10 @@ MeetingActions Meeting::begin_if_all_joined() {
 }
 
 MeetingActions Meeting::on_connected(int from) {
-  if (!is_host() || phase_ != Phase::kConnecting) return {};
+  if (!is_host() || phase_ != Phase::kConnecting || !joined_.contains(from)) return {};
   connected_.insert(from);
   if (static_cast<int>(connected_.size()) < world() - 1) return {};
-  phase_ = Phase::kMet;
+  go_to(Phase::kMet);
   MeetingActions actions;
   for (int rank = 1; rank < world(); ++rank) actions.emplace_back(Tell{rank, wire::Meeting(wire::AllConnected())});
   return actions;
@@ -131,7 +148,7 @@ MeetingActions Meeting::on_connected(int from) {
 
 MeetingActions Meeting::on_table(const wire::Table& table) {
   if (phase_ != Phase::kGathering || static_cast<int>(table.addresses.size()) != world()) return {};
-  phase_ = Phase::kConnecting;
+  go_to(Phase::kConnecting);
   MeetingActions actions;
   for (int rank = 0; rank < world(); ++rank) {
     wire::RankAddress address = table.addresses[static_cast<std::size_t>(rank)];
@@ -153,8 +170,8 @@ MeetingActions Meeting::say_if_connected() {
 
 MeetingActions Meeting::end(wire::Failed failure) {
   if (phase_ == Phase::kFailed || phase_ == Phase::kMet) return {};
-  phase_ = Phase::kFailed;
   failure_ = std::move(failure);
+  go_to(Phase::kFailed);
   MeetingActions actions;
   if (!is_host()) return actions;
   for (int rank = 1; rank < world(); ++rank) {

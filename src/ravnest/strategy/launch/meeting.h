@@ -68,6 +68,7 @@ class Meeting {
 
   int world() const { return static_cast<int>(own_.world); }
   bool is_host() const { return rank_ == 0; }
+  void go_to(Phase next);
   MeetingActions on_join(int from, const wire::Join& join);
   MeetingActions on_table(const wire::Table& table);
   MeetingActions on_connected(int from);

@@ -12,6 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr const char* kMaster = "10.0.0.1";
 
@@ -55,6 +56,22 @@ TEST(Meeting, RankZeroTellsTheAddressesOnceAllAreThere) {
   EXPECT_THAT(told<wire::Table>(actions, 1), ElementsAre(table));
   EXPECT_THAT(told<wire::Table>(actions, 2), ElementsAre(table));
   EXPECT_FALSE(host.met());
+}
+
+TEST(Meeting, ARankThatIsNoneOfItsOwnWorldIsNotHeard) {
+  auto host = host_of(2);
+  host.on_up(7, "10.0.0.7");
+  EXPECT_THAT(host.on_message(7, join(2, 40007)), IsEmpty());
+  EXPECT_THAT(host.missing(), ElementsAre(1));
+  host.on_up(1, "10.0.0.1");
+  EXPECT_THAT(host.on_message(1, join(2, 40001)), Not(IsEmpty()));
+  EXPECT_THAT(host.on_message(7, wire::Connected()), IsEmpty());
+  EXPECT_FALSE(host.met());
+}
+
+TEST(MeetingDeathTest, AMeetingThatMeetsItselfIsADefect) {
+  EXPECT_DEATH(Meeting(2, join(2, 40001), kMaster), "rank 2 of 2");
+  EXPECT_DEATH(host_of(2).on_up(0, "10.0.0.1"), "rank 0 meets itself");
 }
 
 TEST(Meeting, ARankThatSaysWhereItIsReachedIsBelieved) {
