@@ -7,15 +7,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "pair.h"
+#include "ravnest/base/clock.h"
+#include "ravnest/base/mutex.h"
 
 namespace {
 
@@ -113,12 +113,12 @@ void compare_round_trips(const std::string& name, const std::function<std::uniqu
 // Two connected endpoints that have nothing to say.
 void measure_idle(const std::string& name, Pair& pair) {
   pair.round_trip(1);
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable never;
+  ravnest::Mutex mutex;
+  const ravnest::MutexLock lock(mutex);
+  ravnest::ConditionVariable never;
   const double cpu = cpu_seconds();
   const double start = now();
-  while (now() - start < 5) never.wait_for(lock, std::chrono::seconds(5));
+  while (now() - start < 5) never.wait_until(mutex, ravnest::SystemClock().now() + std::chrono::seconds(5));
   print(name + "_idle", 100 * (cpu_seconds() - cpu) / (now() - start) / 2, "%", 0, "<=0.5");
 }
 

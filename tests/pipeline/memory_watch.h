@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <thread>
+
+#include "ravnest/base/clock.h"
+#include "ravnest/base/mutex.h"
 
 namespace ravnest {
 
@@ -19,8 +20,9 @@ class MemoryWatch {
   explicit MemoryWatch(const std::filesystem::path& file)
       : thread_([this, file] {
           std::ofstream out(file);
-          std::unique_lock lock(mutex_);
-          while (!ended_.wait_for(lock, std::chrono::seconds(1), [&] { return end_; })) {
+          const MutexLock lock(mutex_);
+          while (!ended_.wait_until(mutex_, SystemClock().now() + std::chrono::seconds(1),
+                                    [&]() RAVNEST_REQUIRES(mutex_) { return end_; })) {
             std::ifstream statm("/proc/self/statm");
             std::int64_t size = 0;
             std::int64_t resident = 0;
@@ -30,7 +32,7 @@ class MemoryWatch {
         }) {}
   ~MemoryWatch() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       end_ = true;
     }
     ended_.notify_all();
@@ -38,9 +40,9 @@ class MemoryWatch {
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool end_ = false;
+  Mutex mutex_;
+  ConditionVariable ended_;
+  bool end_ RAVNEST_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -101,7 +101,7 @@ void Loop::command(std::function<void()> work) {
   std::packaged_task<void()> task(std::move(work));
   auto done = task.get_future();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     commands_.push_back(std::move(task));
   }
   wake_.raise();
@@ -111,7 +111,7 @@ void Loop::command(std::function<void()> work) {
 void Loop::run_commands() {
   std::vector<std::packaged_task<void()>> commands;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     commands.swap(commands_);
   }
   for (auto& task : commands) task();

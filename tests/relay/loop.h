@@ -10,7 +10,6 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <queue>
 #include <random>
@@ -20,6 +19,7 @@
 
 #include "ravnest/base/clock.h"
 #include "ravnest/base/descriptor.h"
+#include "ravnest/base/mutex.h"
 #include "ravnest/base/status.h"
 #include "ravnest/net/event_descriptor.h"
 #include "relay/connection.h"
@@ -98,8 +98,8 @@ class Loop {
   bool stopping_ = false;
   Statistics counts_;
 
-  std::mutex mutex_;
-  std::vector<std::packaged_task<void()>> commands_;  // under mutex_
+  Mutex mutex_;
+  std::vector<std::packaged_task<void()>> commands_ RAVNEST_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

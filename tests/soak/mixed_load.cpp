@@ -6,15 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/transport/tcp/testing/nodes.h"
 #include "ravnest/transport/testing/messages.h"
 #include "ravnest/transport/testing/resident.h"
@@ -37,69 +36,71 @@ class Load {
   template <class... Ts>
   void violated(const Ts&... parts) {
     std::printf("transport_mixed_load: %s\n", text(parts...).c_str());
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     failed_ = ending_ = true;
     changed_.notify_all();
   }
   void end() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
     changed_.notify_all();
   }
   bool failed() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return failed_;
   }
 
   // For a sender, before each message: waits while all are to rest; false at the end.
   bool may_send() {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (resting_) {
       ++parked_;
       changed_.notify_all();
-      changed_.wait(lock, [&] { return !resting_ || ending_; });
+      changed_.wait(mutex_, [&]() RAVNEST_REQUIRES(mutex_) { return !resting_ || ending_; });
       --parked_;
     }
     sent_ += ending_ ? 0 : 1;
     return !ending_;
   }
   void count_arrived() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++arrived_;
     if (resting_) changed_.notify_all();
   }
 
   // Until `time`, or an early end; whether it goes on.
   bool wait_until(TimePoint time) {
-    std::unique_lock lock(mutex_);
-    return !changed_.wait_until(lock, time, [&] { return ending_; });
+    const MutexLock lock(mutex_);
+    return !changed_.wait_until(mutex_, time, [&]() RAVNEST_REQUIRES(mutex_) { return ending_; });
   }
   // Lets nobody send, and waits until all that was sent has arrived; whether that came before the deadline.
   bool rest(TimePoint deadline) {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     resting_ = true;
-    return changed_.wait_until(lock, deadline, [&] { return ending_ || (parked_ == senders_ && arrived_ == sent_); });
+    return changed_.wait_until(mutex_, deadline, [&]() RAVNEST_REQUIRES(mutex_) {
+      return ending_ || (parked_ == senders_ && arrived_ == sent_);
+    });
   }
   void go_on() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     resting_ = false;
     changed_.notify_all();
   }
   std::uint64_t arrived() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return arrived_;
   }
 
  private:
   const std::size_t senders_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ending_ = false;
-  bool failed_ = false;
-  bool resting_ = false;
-  std::size_t parked_ = 0;
-  std::uint64_t sent_ = 0;
-  std::uint64_t arrived_ = 0;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  bool ending_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool failed_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool resting_ RAVNEST_GUARDED_BY(mutex_) = false;
+  std::size_t parked_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::uint64_t sent_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::uint64_t arrived_ RAVNEST_GUARDED_BY(mutex_) = 0;
 };
 
 void send_to_all(Load& load, Endpoint& endpoint, std::uint64_t seed) {

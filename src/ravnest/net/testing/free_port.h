@@ -4,19 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/net/held_port.h"
 
 namespace ravnest {
 
 // A port on which nothing listens, on any address. It belongs to this process until that ends.
 inline std::uint16_t free_port() {
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::vector<HeldPort> held;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   auto port = HeldPort::take();
   EXPECT_TRUE(port.ok()) << port.status();
   return held.emplace_back(std::move(port).value()).port();

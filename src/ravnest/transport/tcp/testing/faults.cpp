@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/transport/tcp/testing/child.h"
 #include "ravnest/transport/tcp/testing/nodes.h"
 #include "ravnest/transport/testing/messages.h"
@@ -36,19 +35,19 @@ class Judge {
  public:
   template <class... Ts>
   void violated(const Ts&... parts) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (violation_.empty()) violation_ = text(parts...);
     broken = true;
   }
   std::string violation() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return violation_;
   }
   std::atomic<bool> broken = false;
 
  private:
-  mutable std::mutex mutex_;
-  std::string violation_;
+  mutable Mutex mutex_;
+  std::string violation_ RAVNEST_GUARDED_BY(mutex_);
 };
 
 // -- cuts
@@ -58,8 +57,8 @@ constexpr std::uint64_t kLaneStep = std::uint64_t{1} << 40;
 
 struct CutRun {
   Judge judge;
-  std::mutex mutex;
-  std::condition_variable arrival;  // of a message
+  Mutex mutex;
+  ConditionVariable arrival;  // of a message
   std::atomic<bool> enough = false;
   std::atomic<std::uint64_t> accepted = 0;
   std::atomic<std::uint64_t> completed = 0;
@@ -275,8 +274,8 @@ FaultsOutcome survive_cuts(std::uint64_t cuts, std::uint64_t seed, bool secure) 
       if (const std::uint64_t arrived = run.arrived; arrived != before) deadline = patiently();
       before = run.arrived;
       if (SystemClock().now() > deadline) run.judge.violated("nothing arrived for a minute while waiting for ", what);
-      std::unique_lock lock(run.mutex);
-      run.arrival.wait_for(lock, std::chrono::milliseconds(100));
+      const MutexLock lock(run.mutex);
+      run.arrival.wait_until(run.mutex, in_seconds(0.1));
     }
   };
   const auto made = [&] { return to_a->statistics().cuts + to_b->statistics().cuts; };

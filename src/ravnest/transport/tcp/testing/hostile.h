@@ -6,16 +6,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/transport/tcp/testing/nodes.h"
 #include "ravnest/transport/tcp/testing/stranger.h"
 #include "ravnest/transport/testing/messages.h"
@@ -116,9 +115,10 @@ class Hostile : public testing::TestWithParam<bool> {
 
   void wait_for_rounds(std::uint64_t more) {
     const std::uint64_t goal = rounds_ + more;
-    std::unique_lock lock(mutex_);
-    ASSERT_TRUE(round_.wait_for(lock, std::chrono::seconds(60), [&] { return rounds_ >= goal || broken_; }))
-        << "a and b do not talk any more";
+    const MutexLock lock(mutex_);
+    ASSERT_TRUE(round_.wait_until(mutex_, in_seconds(60), [&]() RAVNEST_REQUIRES(mutex_) {
+      return rounds_ >= goal || broken_;
+    })) << "a and b do not talk any more";
     ASSERT_FALSE(broken_);
   }
   void expect_unharmed() {
@@ -149,12 +149,12 @@ class Hostile : public testing::TestWithParam<bool> {
   void talk() {
     for (std::uint64_t i = 0; !ending_; ++i) {
       if (!a_->send("b", filled(i, 3000), Priority::kNormal, {}, patiently()).ok() || !hear(i)) {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         broken_ = true;
         round_.notify_all();
         return;
       }
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ++rounds_;
       round_.notify_all();
     }
@@ -178,9 +178,9 @@ class Hostile : public testing::TestWithParam<bool> {
   std::atomic<bool> ending_ = false;
   std::atomic<std::uint64_t> rounds_ = 0;
   std::atomic<std::uint64_t> b_losses_ = 0;
-  bool broken_ = false;
-  std::mutex mutex_;
-  std::condition_variable round_;
+  Mutex mutex_;
+  ConditionVariable round_;
+  bool broken_ RAVNEST_GUARDED_BY(mutex_) = false;
   std::thread echo_;
   std::thread talk_;
 };
