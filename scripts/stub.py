@@ -11,7 +11,7 @@ from pathlib import Path
 STUB = Path(__file__).parents[1] / "python/ravnest/_core.pyi"
 # The error is told to come from where people find it, ravnest, which has it from here.
 ERROR = ("from ravnest import Error\n", "")
-CLASS = ("class Model:\n", "class Error(RuntimeError):\n    ...\nclass Model:\n")
+CLASS = ("class Model:\n", "class Error(RuntimeError):\n    of_another: bool\nclass Model:\n")
 
 
 def make() -> str:

@@ -14,10 +14,16 @@
 
 namespace ravnest::python {
 
-// A failed Status on its way to Python, where it is ravnest._core.Error.
+// A failed Status on its way to Python, where it is ravnest._core.Error, with `of_another` as is_of_another().
 class Failure : public std::runtime_error {
  public:
-  explicit Failure(const Status& status) : std::runtime_error(status.message()) {}
+  explicit Failure(const Status& status)
+      : std::runtime_error(status.message()), is_of_another_(status.is_of_another()) {}
+
+  bool is_of_another() const { return is_of_another_; }
+
+ private:
+  bool is_of_another_;
 };
 
 inline void unwrap(const Status& status) {

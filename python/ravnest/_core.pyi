@@ -9,7 +9,7 @@ import torch
 import typing
 __all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'Schedule', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'fuse', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw']
 class Error(RuntimeError):
-    ...
+    of_another: bool
 class Model:
     def arg_names(self, train: bool) -> list[str]:
         ...

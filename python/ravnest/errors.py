@@ -5,6 +5,11 @@ from ._core import Error
 __all__ = ["CallbackError", "CaptureError", "Error", "Interrupted"]
 
 Error.__module__ = "ravnest"  # where people find it
+Error.__doc__ = """What could not be done, in a sentence that says what to do about it.
+
+Attributes:
+    of_another: Whether another process of the run failed, which the sentence names; this one only heard of it.
+"""
 
 
 class CaptureError(RuntimeError):

@@ -11,7 +11,6 @@ from torch.utils import _pytree as pytree
 
 from .._core import Labels
 from ..errors import CallbackError, Error
-from .endings import is_told_by_another
 from .labels import label_part, split
 
 _LONGEST = 1000  # characters of an exception's message
@@ -127,7 +126,7 @@ class Faults:
 
     def explain(self, error: BaseException) -> None:
         """Where `error` is the sentence that they ended the run with, have their traceback shown before it."""
-        if isinstance(error, Error) and error.__cause__ is None and not is_told_by_another(str(error)):
+        if isinstance(error, Error) and error.__cause__ is None and not error.of_another:
             error.__cause__ = self.first
 
 

@@ -2,7 +2,6 @@
 
 import atexit
 import os
-import re
 import signal
 import sys
 import threading
@@ -38,12 +37,6 @@ def end_in_words(name: str) -> None:
             signal.signal(number, _interrupt)
 
 
-def is_told_by_another(message: str) -> bool:
-    """Whether a failure that begins so happened on a node that is not of this process."""
-    told = re.match(r"(node_\d+) \(stage \d+\) |(rank \d+) \(", message)
-    return told is not None and (told[1] or told[2].replace(" ", "_")) not in _names
-
-
 def _interrupt(number, frame):
     if _heeded.get(number) == os.getpid():
         raise Interrupted(f"{', '.join(sorted(_names))} was interrupted")
@@ -64,7 +57,7 @@ def _show(before, kind, error, trace):
     if issubclass(kind, Interrupted):
         print(f"ravnest: {error}", file=sys.stderr, flush=True)
         raise SystemExit(INTERRUPTED_STATUS)
-    if issubclass(kind, Error) and is_told_by_another(str(error)):
+    if issubclass(kind, Error) and error.of_another:
         print(f"ravnest: {error}", file=sys.stderr, flush=True)
     else:
         before(kind, error, trace)

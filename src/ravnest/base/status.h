@@ -62,13 +62,24 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
+  // What failed is another process of the same run, which the message names: this one only heard of it.
+  bool is_of_another() const { return of_another_; }
+  Status of_another() const {
+    Status status = *this;
+    status.of_another_ = !ok();
+    return status;
+  }
 
   // The same failure as seen one level up: "context: message". An ok status stays as it is.
   Status with_context(std::string_view context) const {
-    return ok() ? *this : Status(code_, text(context, ": ", message_));
+    if (ok()) return *this;
+    Status status(code_, text(context, ": ", message_));
+    status.of_another_ = of_another_;
+    return status;
   }
 
-  friend bool operator==(const Status&, const Status&) = default;
+  // The same code and words, whoever it is that failed.
+  friend bool operator==(const Status& a, const Status& b) { return a.code_ == b.code_ && a.message_ == b.message_; }
   friend std::ostream& operator<<(std::ostream& out, const Status& status) {
     out << name(status.code_);
     return status.ok() ? out : out << ": " << status.message_;
@@ -76,6 +87,7 @@ class [[nodiscard]] Status {
 
  private:
   Code code_ = Code::kOk;
+  bool of_another_ = false;
   std::string message_;
 };
 

@@ -32,6 +32,16 @@ TEST(Status, ContextStandsInFrontOfTheMessageAndKeepsTheCode) {
   EXPECT_EQ(status.message(), "model.pt2: models/model.json: no such entry");
 }
 
+TEST(Status, AFailureOfAnotherStaysOneWithContext) {
+  const Status own = unavailable("disk full");
+  EXPECT_FALSE(own.is_of_another());
+  const Status told = own.of_another();
+  EXPECT_TRUE(told.is_of_another());
+  EXPECT_TRUE(told.with_context("node_1").is_of_another());
+  EXPECT_EQ(told, own) << "the same failure, and the same sentence";
+  EXPECT_EQ(Status().of_another(), Status());
+}
+
 TEST(Status, ContextLeavesAnOkStatusAlone) { EXPECT_EQ(Status().with_context("model.pt2"), Status()); }
 
 TEST(Status, FactoriesConcatenateTheirPartsUnderTheirOwnCode) {

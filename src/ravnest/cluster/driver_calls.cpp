@@ -144,7 +144,9 @@ Status Driver::end_alike() {
       (void)ending_.on_failed(found->second, *failed);
     }
   }
-  return {Code::kUnavailable, sentence(ending_.reason())};
+  const wire::Failed& reason = ending_.reason();
+  const Status ended = unavailable(sentence(reason));
+  return reason.stage == static_cast<std::uint32_t>(options_.stage.index) ? ended : ended.of_another();
 }
 
 std::string Driver::sentence(const wire::Failed& failed) const {

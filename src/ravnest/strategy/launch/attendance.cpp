@@ -165,7 +165,8 @@ Status Attendance::end() {
   const wire::Failed failure = *meeting_.failure();
   linger();
   (void)endpoint_->close(clock_.now() + kGoodbye);
-  return {failure.lost ? Code::kUnavailable : Code::kInvalid, failure.reason};
+  const Status ended(failure.lost ? Code::kUnavailable : Code::kInvalid, failure.reason);
+  return failure.stage == static_cast<std::uint32_t>(rank_) ? ended : ended.of_another();
 }
 
 void Attendance::linger() {

@@ -177,7 +177,9 @@ void Ranks::finish_if_settled() {
     const MutexLock lock(mutex_);
     if (failure_ || !ending_.begun() || (!ending_.settled() && clock_.now() < *settle_by_)) return;
     const wire::Failed& reason = ending_.reason();
-    failure_ = failure = unavailable(reason.reason);
+    failure = unavailable(reason.reason);
+    if (reason.stage != static_cast<std::uint32_t>(met_.rank)) failure = failure.of_another();
+    failure_ = failure;
     call = std::exchange(on_failure_, {});
   }
   if (call) call(failure);
