@@ -18,6 +18,9 @@ class LastWords {
   // The node has ended. Returns what is to be shown of it after all: a node that did well has no last words.
   std::vector<std::string> on_end(const std::string& node, int status);
 
+  // Nothing that the node has held back is said in the end.
+  void forget(const std::string& node) { held_.erase(node); }
+
   // What is left to be said, without the "ravnest: ": each sentence once, and none that is part of another, since the
   // others put the node's name before what it says itself.
   std::vector<std::string> sentences() const;

@@ -23,6 +23,7 @@ constexpr Duration kAfterInterrupt = std::chrono::seconds(5);
 struct Member {
   std::string name;
   std::unique_ptr<ChildProcess> process;
+  int status = 0;  // once it has ended
 };
 
 class RunningProcesses {
@@ -90,12 +91,12 @@ class RunningProcesses {
     process.read_output(take);
     pollfd exited = {process.exit_descriptor(), POLLIN, 0};
     if (!process.is_running() || ::poll(&exited, 1, 0) != 1) return;
-    const int status = process.wait(take);
-    show(member, last_words_.on_end(member.name, status));
-    if (status == 0) return;
-    show(member, {text("(ended with the status ", status, ")")});
+    member.status = process.wait(take);
+    show(member, last_words_.on_end(member.name, member.status));
+    if (member.status == 0) return;
+    show(member, {text("(ended with the status ", member.status, ")")});
     if (status_ != 0 || was_interrupted_) return;
-    status_ = status;
+    status_ = member.status;
     if (!deadline_) deadline_ = SystemClock().now() + after_failure_;
   }
 
@@ -105,11 +106,12 @@ class RunningProcesses {
 
   // What all processes have to say of one failure, after everything else. That one was interrupted is no news where it
   // was we who did it.
-  void say_why() const {
+  void say_why() {
     if (was_interrupted_) std::cerr << "ravnest: the run was interrupted" << std::endl;
-    std::vector<std::string> sentences = last_words_.sentences();
-    if (was_asked_ || was_interrupted_)
-      std::erase_if(sentences, [](const std::string& each) { return each.find("was interrupted") != each.npos; });
+    for (const Member& member : members_) {
+      if (member.status == kInterruptedStatus && (was_asked_ || was_interrupted_)) last_words_.forget(member.name);
+    }
+    const std::vector<std::string> sentences = last_words_.sentences();
     if (sentences.empty() && status_ != 0) std::cerr << "ravnest: " << last_words_.first_failure() << std::endl;
     for (const std::string& sentence : sentences) std::cerr << "ravnest: " << sentence << std::endl;
   }
