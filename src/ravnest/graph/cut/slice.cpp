@@ -65,7 +65,7 @@ class Slicer {
         return text("cut ", cut, ": positions must ascend and lie between 1 and ", model_.train.operators.size() - 1);
       previous = cut;
       if (!train_.refusals[cut].empty())
-        return text(cut_text(model_.train.operators[cut].name), "it lies ", train_.refusals[cut]);
+        return text(cut_text(model_.train.operators[cut].name), "not ", train_.refusals[cut]);
     }
     std::vector<int> unused;
     return place_eval_cuts(cuts, unused);

@@ -64,8 +64,7 @@ std::string described(const ModelCosts& costs, const Stretch& stretch, std::int6
   const std::string first = costs.operators[*stretch.owners.begin()].module;
   const std::string last = costs.operators[*stretch.owners.rbegin()].module;
   const std::string modules = first == last ? "" : text(" (of ", first, " to ", last, ")");
-  std::string reason = usual_refusal(costs, stretch);
-  if (reason.starts_with("it lies ")) reason.replace(0, 8, "they lie ");
+  const std::string reason = usual_refusal(costs, stretch);
   return text("no cut is possible from ", place(costs.operators[stretch.begin]), " to ",
               place(costs.operators[stretch.end - 1]), ", which hold ", share, modules, reason.empty() ? "" : ": ",
               reason);

@@ -15,13 +15,11 @@ TEST(Obstacles, AStretchWithoutACutIsNamedWithItsReason) {
   ModelCosts costs = chain({{100, 1, 8}, {100, 1, 8}, {100, 1, 8}, {100, 1, 8}});
   for (const int p : {2, 3}) {
     costs.operators[p].cut_allowed = false;
-    costs.operators[p].refusal =
-        "it lies between the making of \"out\" and its last change in place, by \"copy_\" in net";
+    costs.operators[p].refusal = "not between the making of \"out\" and its last change in place, by \"copy_\" in net";
   }
-  EXPECT_EQ(
-      what_limits_cuts(costs),
-      "no cut is possible from \"op_1\" (layer_1) to \"op_3\" (layer_3), which hold 75 % of the parameters (of "
-      "layer_1 to layer_3): they lie between the making of \"out\" and its last change in place, by \"copy_\" in net");
+  EXPECT_EQ(what_limits_cuts(costs),
+            "no cut is possible from \"op_1\" (layer_1) to \"op_3\" (layer_3), which hold 75 % of the parameters (of "
+            "layer_1 to layer_3): not between the making of \"out\" and its last change in place, by \"copy_\" in net");
 }
 
 TEST(Obstacles, AnOperatorThatHoldsEverythingIsNamed) {
@@ -38,14 +36,14 @@ TEST(Obstacles, TheReasonStandsWhereANodeIsLeftOutAndWhereNothingCanBePlanned) {
   ModelCosts costs = chain({{100, 1, 8}, {100, 1, 8}, {100, 1, 8}});
   for (const int p : {1, 2}) {
     costs.operators[p].cut_allowed = false;
-    costs.operators[p].refusal = "it lies between the uses of \"table\", which is changed in place by \"add_\"";
+    costs.operators[p].refusal = "not between the uses of \"table\", which is changed in place by \"add_\"";
   }
   FormOptions options;
   const Result<Formation> formed = form_clusters(costs, equal_pool(3, 8, 10), options);
   ASSERT_FALSE(formed.ok());
   EXPECT_THAT(formed.status().message(), HasSubstr("at most 1 stage"));
   EXPECT_THAT(formed.status().message(), HasSubstr("from \"op_0\" (layer_0) to \"op_2\" (layer_2)"));
-  EXPECT_THAT(formed.status().message(), HasSubstr("they lie between the uses of \"table\""));
+  EXPECT_THAT(formed.status().message(), HasSubstr("not between the uses of \"table\""));
 }
 
 }  // namespace
