@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from .. import _core
 from ..engine.signature import Signature
-from .criterion import Criterion
-from .labels import leaf_labels
+from .criterion import Criterion, from_labels
+from .labels import label_part, leaf_labels
 from .optimizers import OptimizerForm
 from .sharding import share_of
 
@@ -58,4 +58,4 @@ def criterion_of(node: "Node", root: str, signatures: Mapping[bool, Signature]) 
         leaf_labels(source, node.seed, node.batch_size or node.planned_batch, node.name, root)
         for source in (share_of(node.labels, node.share), share_of(node.test_labels, node.validation_share))
     )
-    return Criterion(signatures, node.criterion, labels, test_labels)
+    return Criterion(signatures, node.criterion, from_labels(labels, test_labels), label_part)

@@ -4,14 +4,14 @@ import dataclasses
 import os
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch.utils import _pytree as pytree
 
 from .._core import Labels
 from ..errors import CallbackError, Error
-from .labels import label_part, split
+from .labels import split
 
 _LONGEST = 1000  # characters of an exception's message
 _PACKAGE = os.path.dirname(__file__)
@@ -19,17 +19,21 @@ _NOT_THE_USERS = tuple(os.path.join(os.path.dirname(file), "") for file in (_PAC
 
 
 class Criterion:
-    """What the leaf makes of a pass's outputs: a loss of those that train, a count of those that validate."""
+    """What the last stage makes of a pass's outputs: a loss, and where it validates a count of right answers.
 
-    def __init__(self, signatures, criterion, labels: Labels, test_labels: Labels):
+    `item_of(head)` gives the item of the pass's batch, which the criterion has as its targets, and `labels_of(item)`
+    what right answers are counted by. With `loss_of_validation` the criterion is asked where it validates, too.
+    """
+
+    def __init__(self, signatures, criterion, item_of: Callable, labels_of: Callable, loss_of_validation: bool = False):
         self._signatures, self._criterion = signatures, criterion
-        self._labels = {True: labels, False: test_labels}
+        self._item_of, self._labels_of, self._loss_of_validation = item_of, labels_of, loss_of_validation
 
     def __call__(self, head, outputs):
         train = head["kind"] == "train"
         result = self._signatures[train].unflatten(outputs)
         try:
-            item = self._labels[train].item(head["epoch"], head["index"], head["digest"])
+            item = self._item_of(head)
         except Error as error:
             raise CallbackError(str(error)) from error
         except Exception as error:
@@ -37,10 +41,14 @@ class Criterion:
         if head["parts"] > 1:
             item = split(item, head["parts"])[head["part"]]
         item = beside(outputs, item)
-        samples = next((each.shape[0] for each in outputs if each is not None and each.dim() > 0), 1)
-        if not train:
-            correct, counted = correct_of(result, label_part(item))
+        # Counting waits for the device, so only where it is asked for.
+        correct, counted = (0, 0) if train else correct_of(result, self._labels_of(item))
+        if not train and not self._loss_of_validation:
             return torch.zeros(()), counted, correct
+        samples = next((each.shape[0] for each in outputs if each is not None and each.dim() > 0), 1)
+        return self._loss(result, item), samples, correct
+
+    def _loss(self, result, item):
         if self._criterion is None:
             raise CallbackError("the leaf computes the loss and has no criterion: give Node criterion=")
         try:
@@ -49,7 +57,17 @@ class Criterion:
             raise CallbackError(f"the criterion raised {brief(error)}{_whole_item(error, item)}") from error
         if not isinstance(loss, torch.Tensor):
             raise CallbackError(f"the criterion must give a tensor, not {type(loss).__name__}")
-        return loss, samples, 0
+        return loss
+
+
+def from_labels(labels: Labels, test_labels: Labels) -> Callable:
+    """The item of a pass, from what the leaf was given to train and to validate on."""
+
+    def item_of(head):
+        source = labels if head["kind"] == "train" else test_labels
+        return source.item(head["epoch"], head["index"], head["digest"])
+
+    return item_of
 
 
 def _whole_item(error: Exception, item) -> str:

@@ -10,8 +10,7 @@ from .. import _core
 from ..engine.graph import Graph, Stage
 from ..engine.named_tensors import NamedTensors, check_recurse, named
 from ..seed import current_seed
-from .criterion import correct_of
-from .labels import split
+from .criterion import Criterion
 
 _PATIENCE_S = 24 * 3600.0
 
@@ -58,10 +57,12 @@ class LocalCluster(NamedTensors):
         tls: bool = False,
     ) -> None:
         parts: list[Graph] = [stages] if isinstance(stages, Graph) else list(stages)
-        self._criterion = _Criterion(parts[-1], criterion)
+        self._targets = _Targets()
         self._batches = itertools.count()
         options = _core.ClusterOptions()
-        options.criterion = self._criterion
+        options.criterion = Criterion(
+            parts[-1]._signatures, criterion, self._targets, lambda targets: targets, loss_of_validation=True
+        )
         if callable(optimizer):
             options.optimizers = [optimizer(stage) for stage in range(len(parts))]
         else:
@@ -179,27 +180,19 @@ class LocalCluster(NamedTensors):
         inputs = list(inputs) if isinstance(inputs, tuple | list) else [inputs]
         batch = next(self._batches)
         if kind != "predict":
-            self._criterion.targets[batch] = targets
+            self._targets.add(batch, targets)
         self._core.offer(kind, inputs, batch=batch, update=update, timeout_s=timeout_s)
 
 
-class _Criterion:
-    """What the last stage asks about a pass's outputs. Apart from the cluster, which would otherwise keep itself."""
+class _Targets:
+    """The targets of batches that are under way. Apart from the cluster, which would otherwise keep itself."""
 
-    def __init__(self, last: Graph, criterion: Callable):
-        self._signatures, self._criterion = last._signatures, criterion
-        self.targets: dict[int, Any] = {}  # by batch
+    def __init__(self):
+        self._of_batch: dict[int, Any] = {}
 
-    def __call__(self, head, outputs):
-        result = self._signatures[head["kind"] == "train"].unflatten(outputs)
-        targets = self.targets[head["batch"]]
-        if head["parts"] > 1:
-            targets = split(targets, head["parts"])[head["part"]]
-        if head["part"] == head["parts"] - 1:
-            del self.targets[head["batch"]]
-        loss = self._criterion(result, targets)
-        if not isinstance(loss, torch.Tensor):
-            raise TypeError(f"the criterion must give a tensor, not {type(loss).__name__}")
-        samples = next((each.shape[0] for each in outputs if each is not None and each.dim() > 0), 1)
-        # Counting waits for the device, so only where it is asked for.
-        return loss, samples, 0 if head["kind"] == "train" else correct_of(result, targets)[0]
+    def add(self, batch, targets):
+        self._of_batch[batch] = targets
+
+    def __call__(self, head):
+        last = head["part"] == head["parts"] - 1
+        return self._of_batch.pop(head["batch"]) if last else self._of_batch[head["batch"]]

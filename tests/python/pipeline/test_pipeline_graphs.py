@@ -198,6 +198,11 @@ def test_reports_count_samples_and_right_answers(archive):
     assert validated["correct"] == int((predicted["outputs"][0].argmax(1) == targets).sum())
 
 
+def test_a_kind_of_pass_that_there_is_not_is_refused(archive):
+    with open_cluster(archive(DIGITS.case), DIGITS, []) as cluster, pytest.raises(ValueError, match='"trian"'):
+        cluster._core.offer("trian", DIGITS.batches([4])[0][0], batch=0, update=False, timeout_s=PATIENCE_S)
+
+
 def test_parameters_come_as_a_module_gives_them_and_by_stage(archive):
     for task, cuts in ((DIGITS, ["bn_1", "dense_1"]), (GPT, spread_cuts(ravnest.load(archive(GPT.case)), 3))):
         graph = ravnest.load(archive(task.case))
