@@ -45,19 +45,22 @@ void set(T& setting, const std::optional<U>& value) {
 }
 
 LossKind read_loss(const Section& top) {
+  if (!top.has("loss")) top.lacks("loss", text("one of ", join(loss_names())));
   const std::optional<std::string> name = top.word("loss");
-  if (!name) top.lacks("loss", text("one of ", join(loss_names())));
+  if (!name) return {};
   const Result<LossKind> loss = parse_loss(*name);
   if (!loss.ok()) top.fail("loss", loss.status().message());
-  return *loss;
+  return loss.ok() ? *loss : LossKind();
 }
 
 codec::Codec read_compression(const Section& top) {
   if (!top.has("compression")) return {};
   if (top.is_flag("compression")) return codec::codec_for(*top.flag("compression"));
-  const Result<codec::Codec> codec = codec::parse_codec(*top.word("compression"));
+  const std::optional<std::string> name = top.word("compression");
+  if (!name) return {};
+  const Result<codec::Codec> codec = codec::parse_codec(*name);
   if (!codec.ok()) top.fail("compression", codec.status().message());
-  return *codec;
+  return codec.ok() ? *codec : codec::Codec();
 }
 
 std::string read_device(const Section& top) {
@@ -72,27 +75,30 @@ std::string read_device(const Section& top) {
 }
 
 OptimizerConfig read_optimizer(const Section& top) {
+  if (!top.has("optimizer"))
+    top.lacks("[optimizer]", "a table with the optimizer's name and its options, such as name = \"Adam\"");
   const std::optional<Section> section = top.section("optimizer");
-  if (!section) top.lacks("[optimizer]", "a table with the optimizer's name and its options, such as name = \"Adam\"");
-  const std::optional<std::string> name = section->word("name");
-  if (!name) section->lacks("name", "an optimizer of torch.optim, such as \"Adam\"");
-  return {*name, section->options(std::array<std::string_view, 1>{"name"}), section->lines()};
+  if (!section) return {};
+  if (!section->has("name")) section->lacks("name", "an optimizer of torch.optim, such as \"Adam\"");
+  return {section->word("name").value_or(""), section->options(std::array<std::string_view, 1>{"name"}),
+          section->lines()};
 }
 
 std::optional<LrScheduleConfig> read_lr_schedule(const Section& top) {
   const std::optional<Section> section = top.section("lr_schedule");
   if (!section) return std::nullopt;
-  const std::optional<std::string> name = section->word("name");
-  if (!name) section->lacks("name", "a schedule of torch.optim.lr_scheduler, such as \"StepLR\"");
+  if (!section->has("name")) section->lacks("name", "a schedule of torch.optim.lr_scheduler, such as \"StepLR\"");
   const auto every = section->word("every", std::array<std::string_view, 2>{"epoch", "update"});
-  return LrScheduleConfig{*name, section->options(std::array<std::string_view, 2>{"name", "every"}),
+  return LrScheduleConfig{section->word("name").value_or(""),
+                          section->options(std::array<std::string_view, 2>{"name", "every"}),
                           every == "update" ? Every::kUpdate : Every::kEpoch, section->lines()};
 }
 
 std::optional<OuterConfig> read_outer(const Section& top) {
   const std::optional<Section> section = top.section("outer", kOuterKeys);
   if (!section) return std::nullopt;
-  if (!section->word("name", kOuterNames)) section->lacks("name", "\"nesterov\"");
+  if (!section->has("name")) section->lacks("name", "\"nesterov\"");
+  (void)section->word("name", kOuterNames);
   OuterConfig config;
   set(config.momentum, section->number("momentum", {0, 1, true}));
   set(config.rate, section->number("rate", {0}));
@@ -110,27 +116,33 @@ void read_rows(const Section& section, data::DataOptions& options) {
   const auto rows = section.wholes("rows", {0, kMostSamples});
   if (!rows) return;
   if (rows->size() != 2 || (*rows)[0] >= (*rows)[1])
-    section.fail("rows", "has to be the first row and the one after the last, such as [0, 1000]");
+    return section.fail("rows", "has to be the first row and the one after the last, such as [0, 1000]");
   options.first = (*rows)[0];
   options.last = (*rows)[1];
+}
+
+void read_files(const Section& section, const fs::path& folder, data::DataOptions& options) {
+  const std::vector<std::string_view> formats = data::format_names();
+  if (!section.has("format")) section.lacks("format", text("one of ", join(formats)));
+  const std::optional<std::string> format = section.word("format", formats);
+  if (!section.has("inputs")) section.lacks("inputs", "a file, or a list of files");
+  options.inputs = read_paths(section, "inputs", folder);
+  options.targets = read_paths(section, "targets", folder);
+  if (!format) return;  // it says whether there are targets apart
+  options.format = *format;
+  if (data::has_own_targets(options.format)) {
+    if (section.has("targets"))
+      section.fail("targets", text("files of format \"", options.format, "\" have inputs and targets; leave it out"));
+  } else if (!section.has("targets")) {
+    section.lacks("targets", "a file, or a list of files");
+  }
 }
 
 DataConfig read_data(const Section& section, const fs::path& folder) {
   DataConfig config;
   config.lines = section.lines();
   data::DataOptions& options = config.options;
-  const std::vector<std::string_view> formats = data::format_names();
-  if (!section.has("format")) section.lacks("format", text("one of ", join(formats)));
-  options.format = *section.word("format", formats);
-  options.inputs = read_paths(section, "inputs", folder);
-  if (options.inputs.empty()) section.lacks("inputs", "a file, or a list of files");
-  options.targets = read_paths(section, "targets", folder);
-  if (data::has_own_targets(options.format)) {
-    if (!options.targets.empty())
-      section.fail("targets", text("files of format \"", options.format, "\" have inputs and targets; leave it out"));
-  } else if (options.targets.empty()) {
-    section.lacks("targets", "a file, or a list of files");
-  }
+  read_files(section, folder, options);
   set(config.shuffle, section.flag("shuffle"));
   config.shard = section.flag("shard");
   set(options.shape, section.wholes("shape", {1, kMostSamples}));
@@ -156,12 +168,14 @@ std::optional<StrategyConfig> read_strategy(const Section& top) {
 TrainConfig read_top(const Section& top, const fs::path& folder) {
   TrainConfig config;
   set(config.epochs, top.whole("epochs", kCount));
-  set(config.batch_size, top.whole("batch_size", {1, kMostSamples}));
+  const std::optional<std::int64_t> batch_size = top.whole("batch_size", {1, kMostSamples});
+  set(config.batch_size, batch_size);
   set(config.seed, top.whole("seed", {.least = 0}));
   config.loss = read_loss(top);
   set(config.schedule, top.word("schedule", kSchedules));
+  const std::int64_t most_parts = top.has("batch_size") && !batch_size ? kMostSamples : config.batch_size;
   set(config.update_frequency, top.whole("update_frequency", kCount));
-  set(config.microbatches, top.whole("microbatches", {1, config.batch_size}));
+  set(config.microbatches, top.whole("microbatches", {1, most_parts}));
   set(config.val_freq, top.whole("val_freq", kCount));
   set(config.save, top.flag("save"));
   set(config.stop_at_nan, top.flag("stop_at_nan"));
@@ -177,8 +191,8 @@ TrainConfig read_top(const Section& top, const fs::path& folder) {
   config.optimizer = read_optimizer(top);
   config.lr_schedule = read_lr_schedule(top);
   const std::optional<Section> data = top.section("data", kDataKeys);
-  if (!data) top.lacks("[data]", "a table with the format and the files of what is trained on");
-  config.data = read_data(*data, folder);
+  if (!top.has("data")) top.lacks("[data]", "a table with the format and the files of what is trained on");
+  if (data) config.data = read_data(*data, folder);
   if (const auto validation = top.section("validation", kDataKeys)) {
     if (validation->has("shard"))
       validation->fail("shard", "every cluster validates on all of these data; leave it out");
@@ -196,11 +210,10 @@ TrainConfig read_top(const Section& top, const fs::path& folder) {
 Result<TrainConfig> decode_train_config(std::string_view toml, const fs::path& path) {
   const Result<TomlTable> table = parse_toml(toml, path.string());
   if (!table.ok()) return table.status();
-  try {
-    return read_top(Section(*table, path.string(), "", 1, kKeys), path.parent_path());
-  } catch (const SectionError& error) {
-    return error.status;
-  }
+  Complaints complaints(path.string());
+  TrainConfig config = read_top(Section(*table, complaints, "", 1, kKeys), path.parent_path());
+  if (Status wrong = complaints.status(); !wrong.ok()) return wrong;
+  return config;
 }
 
 Result<TrainConfig> read_train_config(const fs::path& path) {

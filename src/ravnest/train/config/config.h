@@ -100,8 +100,8 @@ struct TrainConfig {
 };
 
 // Paths of data are relative to the file. kInvalid where it is not TOML, for keys that do not exist, values of another
-// kind or out of their range, and what is missing: one sentence with the file, the line, the key and what is allowed.
-// Otherwise the failures of base/file.h. Does not look at the data files.
+// kind or out of their range, and what is missing: a line for each, with the file, the line, the key and what is
+// allowed. Otherwise the failures of base/file.h. Does not look at the data files.
 Result<TrainConfig> read_train_config(const std::filesystem::path& path);
 Result<TrainConfig> decode_train_config(std::string_view toml, const std::filesystem::path& path);
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ravnest/base/file.h"
 #include "ravnest/base/testing/folders.h"
 
@@ -10,6 +12,7 @@ namespace ravnest::train {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -234,7 +237,8 @@ TEST(TrainConfig, WhatIsMissingIsNamed) {
 }
 
 TEST(TrainConfig, OptionsOfAnOptimizerAreNumbersFlagsAndWords) {
-  expect_refused("loss = \"mse\"\n[optimizer]\nname = \"SGD\"\nlr = 2020-01-01",
+  const std::string data = "\n[data]\nformat = \"digits\"\ninputs = \"d.csv\"";
+  expect_refused("loss = \"mse\"\n[optimizer]\nname = \"SGD\"\nlr = 2020-01-01" + data,
                  ", line 4: optimizer.lr has to be true or false, a number, a word in quotes or a list of numbers, not "
                  "a date or time");
   EXPECT_EQ(decoded("loss = \"mse\"\n[optimizer]\nname = \"SGD\"\nbetas = [0.9, \"x\"]").status().code(),
@@ -242,10 +246,38 @@ TEST(TrainConfig, OptionsOfAnOptimizerAreNumbersFlagsAndWords) {
 }
 
 TEST(TrainConfig, RangesAreSaidAsPeopleWriteThem) {
-  const std::string outer = "loss = \"mse\"\n[optimizer]\nname = \"SGD\"\n[outer]\nname = \"nesterov\"\n";
-  expect_refused(outer + "momentum = 1", ", line 6: outer.momentum has to be from 0 to below 1, not 1");
-  expect_refused(outer + "rate = -0.5", ", line 6: outer.rate has to be at least 0, not -0.5");
-  expect_refused(outer + "rate = true", ", line 6: outer.rate has to be at least 0, not true");
+  const std::string outer = "[outer]\nname = \"nesterov\"\n";
+  const auto with = [&](const std::string& line) { return small("loss = \"mse\"", outer + line); };
+  expect_refused(with("momentum = 1"), ", line 9: outer.momentum has to be from 0 to below 1, not 1");
+  expect_refused(with("rate = -0.5"), ", line 9: outer.rate has to be at least 0, not -0.5");
+  expect_refused(with("rate = true"), ", line 9: outer.rate has to be at least 0, not true");
+}
+
+TEST(TrainConfig, AllThatIsWrongIsSaidAtOnceALineEach) {
+  EXPECT_EQ(
+      decoded("epochs = 0\nbatch_size = \"64\"\nmicrobatches = 70\nsed = 1\n"
+              "[data]\nformat = \"npy\"\ninputs = 3\ntargets = \"y\"\nscale = true\nshape = [0, 8, -1]")
+          .status()
+          .message(),
+      "runs/train.toml, line 1: epochs has to be a whole number, at least 1, not 0\n"
+      "runs/train.toml, line 2: batch_size has to be a whole number from 1 to 1099511627776, not \"64\"\n"
+      "runs/train.toml, line 4: there is no key sed; did you mean seed?\n"
+      "runs/train.toml, line 7: data.inputs has to be a word in quotes, not 3\n"
+      "runs/train.toml, line 9: data.scale has to be a number, not true\n"
+      "runs/train.toml, line 10: data.shape[0] has to be a whole number from 1 to 1099511627776, not 0\n"
+      "runs/train.toml, line 10: data.shape[2] has to be a whole number from 1 to 1099511627776, not -1\n"
+      "runs/train.toml: loss is missing: one of mse, l1, smooth_l1, huber, cross_entropy, nll, bce, "
+      "bce_with_logits, kl_div\n"
+      "runs/train.toml: [optimizer] is missing: a table with the optimizer's name and its options, such as name = "
+      "\"Adam\"");
+}
+
+TEST(TrainConfig, OfVeryManyThingsThatAreWrongTheFirstAreSaid) {
+  std::string keys;
+  for (int i = 0; i < 100; ++i) keys += text("unheard_of_", i, " = 1\n");
+  const std::string message = decoded(small(keys + "loss = \"mse\"")).status().message();
+  EXPECT_EQ(std::ranges::count(message, '\n'), 20);
+  EXPECT_THAT(message, EndsWith("\nruns/train.toml: and 80 more"));
 }
 
 TEST(TrainConfig, WhatIsFoundWrongLaterNamesTheLineToo) {

@@ -52,16 +52,17 @@ std::optional<optim::Option> as_option(const TomlValue& value) {
 
 }  // namespace
 
-Section::Section(const TomlTable& table, std::string file, std::string name, int line,
+Section::Section(const TomlTable& table, Complaints& complaints, std::string name, int line,
                  std::span<const std::string_view> keys)
-    : table_(&table), file_(std::move(file)), name_(std::move(name)), line_(line) {
+    : table_(&table), complaints_(&complaints), name_(std::move(name)), line_(line) {
   if (keys.empty()) return;
   for (const TomlEntry& entry : table) {
     if (std::ranges::find(keys, entry.key) != keys.end()) continue;
     const std::optional<std::string_view> meant = nearest(entry.key, keys);
-    throw SectionError{invalid(file_, ", line ", entry.value.line, ": there is no key ",
-                               printable(full_name(entry.key.substr(0, 60))),
-                               meant ? text("; did you mean ", *meant, "?") : text("; there are ", join(keys)))};
+    complaints.add(entry.value.line,
+                   text("there is no key ", printable(full_name(entry.key.substr(0, 60))),
+                        meant ? text("; did you mean ", *meant, "?") : text("; there are ", join(keys))));
+    if (meant) complaints.mistyped(full_name(*meant));
   }
 }
 
@@ -75,19 +76,18 @@ std::string Section::full_name(std::string_view key) const {
 }
 
 void Section::lacks(std::string_view key, std::string_view what) const {
-  throw SectionError{name_.empty() ? invalid(file_, ": ", key, " is missing: ", what)
-                                   : invalid(file_, ", line ", line_, ": ", full_name(key), " is missing: ", what)};
+  if (complaints_->is_mistyped(full_name(key.starts_with('[') ? key.substr(1, key.size() - 2) : key))) return;
+  complaints_->add(name_.empty() ? 0 : line_, text(full_name(key), " is missing: ", what));
 }
 
 void Section::fail(std::string_view key, std::string_view what) const {
   const TomlValue* value = find(key);
-  throw SectionError{
-      invalid(file_, ", line ", value == nullptr ? line_ : value->line, ": ", full_name(key), ": ", what)};
+  complaints_->add(value == nullptr ? line_ : value->line, text(full_name(key), ": ", what));
 }
 
 void Section::wrong(const TomlValue& value, std::string_view key, std::string_view wanted) const {
-  throw SectionError{invalid(file_, ", line ", value.line, ": ", printable(full_name(key)), " has to be ", wanted,
-                             ", not ", shown(value))};
+  complaints_->add(value.line,
+                   text(printable(full_name(key.substr(0, 60))), " has to be ", wanted, ", not ", shown(value)));
 }
 
 bool Section::is_flag(std::string_view key) const {
@@ -100,30 +100,34 @@ std::optional<bool> Section::flag(std::string_view key) const {
   if (value == nullptr) return std::nullopt;
   if (const auto* flag = std::get_if<bool>(&value->value)) return *flag;
   wrong(*value, key, "true or false");
+  return std::nullopt;
 }
 
 std::optional<std::int64_t> Section::whole(std::string_view key, Between range) const {
   const TomlValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const auto* whole = std::get_if<std::int64_t>(&value->value);
-  if (whole == nullptr || *whole < range.least || *whole > range.most) wrong(*value, key, shown(range));
-  return *whole;
+  if (whole != nullptr && *whole >= range.least && *whole <= range.most) return *whole;
+  wrong(*value, key, shown(range));
+  return std::nullopt;
 }
 
 std::optional<double> Section::number(std::string_view key, optim::Range range) const {
   const TomlValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const std::optional<double> number = as_number(*value);
-  if (!number || !range.contains(*number)) wrong(*value, key, optim::words(range));
-  return number;
+  if (number && range.contains(*number)) return number;
+  wrong(*value, key, optim::words(range));
+  return std::nullopt;
 }
 
 std::optional<std::string> Section::word(std::string_view key) const {
   const TomlValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const auto* word = std::get_if<std::string>(&value->value);
-  if (word == nullptr || word->empty()) wrong(*value, key, "a word in quotes");
-  return *word;
+  if (word != nullptr && !word->empty()) return *word;
+  wrong(*value, key, "a word in quotes");
+  return std::nullopt;
 }
 
 std::optional<std::string> Section::word(std::string_view key, std::span<const std::string_view> choices) const {
@@ -134,38 +138,49 @@ std::optional<std::string> Section::word(std::string_view key, std::span<const s
   std::string wanted;
   for (std::size_t i = 0; i < choices.size(); ++i)
     wanted += text(i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ", "\"", choices[i], "\"");
-  throw SectionError{invalid(file_, ", line ", value->line, ": ", full_name(key), " has to be ", wanted, ", not ",
-                             shown(*value), word == nullptr ? "" : did_you_mean(*word, choices))};
+  complaints_->add(value->line, text(full_name(key), " has to be ", wanted, ", not ", shown(*value),
+                                     word == nullptr ? "" : did_you_mean(*word, choices)));
+  return std::nullopt;
 }
 
 std::optional<std::vector<std::int64_t>> Section::wholes(std::string_view key, Between range) const {
   const TomlValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const auto* list = std::get_if<TomlList>(&value->value);
-  if (list == nullptr) wrong(*value, key, "a list of whole numbers");
-  std::vector<std::int64_t> numbers;
-  for (const TomlValue& each : *list) {
-    const auto* whole = std::get_if<std::int64_t>(&each.value);
-    if (whole == nullptr || *whole < range.least || *whole > range.most)
-      wrong(each, text(key, "[", numbers.size(), "]"), shown(range));
-    numbers.push_back(*whole);
+  if (list == nullptr) {
+    wrong(*value, key, "a list of whole numbers");
+    return std::nullopt;
   }
-  return numbers;
+  std::vector<std::int64_t> numbers;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const TomlValue& each = (*list)[i];
+    const auto* whole = std::get_if<std::int64_t>(&each.value);
+    if (whole != nullptr && *whole >= range.least && *whole <= range.most)
+      numbers.push_back(*whole);
+    else
+      wrong(each, text(key, "[", i, "]"), shown(range));
+  }
+  return numbers.size() == list->size() ? std::optional(numbers) : std::nullopt;
 }
 
 std::optional<std::vector<std::string>> Section::words(std::string_view key) const {
   const TomlValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const auto* list = std::get_if<TomlList>(&value->value);
-  if (list == nullptr) return std::vector{*word(key)};
+  if (list == nullptr) {
+    const std::optional<std::string> one = word(key);
+    return one ? std::optional(std::vector{*one}) : std::nullopt;
+  }
   if (list->empty()) wrong(*value, key, "one word in quotes, or a list of at least one");
   std::vector<std::string> words;
-  for (const TomlValue& each : *list) {
-    const auto* one = std::get_if<std::string>(&each.value);
-    if (one == nullptr || one->empty()) wrong(each, text(key, "[", words.size(), "]"), "a word in quotes");
-    words.push_back(*one);
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const auto* one = std::get_if<std::string>(&(*list)[i].value);
+    if (one != nullptr && !one->empty())
+      words.push_back(*one);
+    else
+      wrong((*list)[i], text(key, "[", i, "]"), "a word in quotes");
   }
-  return words;
+  return !words.empty() && words.size() == list->size() ? std::optional(words) : std::nullopt;
 }
 
 optim::Options Section::options(std::span<const std::string_view> without) const {
@@ -173,14 +188,16 @@ optim::Options Section::options(std::span<const std::string_view> without) const
   for (const TomlEntry& entry : *table_) {
     if (std::ranges::find(without, entry.key) != without.end()) continue;
     std::optional<optim::Option> option = as_option(entry.value);
-    if (!option) wrong(entry.value, entry.key, "true or false, a number, a word in quotes or a list of numbers");
-    options.emplace(entry.key, std::move(*option));
+    if (option)
+      options.emplace(entry.key, std::move(*option));
+    else
+      wrong(entry.value, entry.key, "true or false, a number, a word in quotes or a list of numbers");
   }
   return options;
 }
 
 Lines Section::lines() const {
-  Lines lines{file_, name_, line_, {}};
+  Lines lines{complaints_->file(), name_, line_, {}};
   for (const TomlEntry& entry : *table_) lines.keys.emplace(entry.key, entry.value.line);
   return lines;
 }
@@ -189,8 +206,9 @@ std::optional<Section> Section::section(std::string_view key, std::span<const st
   const TomlValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const auto* table = std::get_if<TomlTable>(&value->value);
-  if (table == nullptr) wrong(*value, key, text("a table, [", key, "]"));
-  return Section(*table, file_, full_name(key), value->line, keys);
+  if (table != nullptr) return Section(*table, *complaints_, full_name(key), value->line, keys);
+  wrong(*value, key, text("a table, [", key, "]"));
+  return std::nullopt;
 }
 
 }  // namespace ravnest::train

@@ -1,7 +1,7 @@
 // One table of a settings file, read key by key, so that every complaint names the file, the line and the key.
 //
-// What is wrong is thrown as SectionError; a reader catches it at its border and returns its Status (kInvalid), so that
-// none leaves this folder.
+// What is wrong is noted, and read as if it were not there, so that a reader finds all that is wrong in one go; it
+// looks at the complaints at the end.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,12 @@
 #include <string_view>
 #include <vector>
 
-#include "ravnest/base/status.h"
 #include "ravnest/optim/options.h"
+#include "ravnest/train/config/complaints.h"
 #include "ravnest/train/config/lines.h"
 #include "ravnest/train/config/toml.h"
 
 namespace ravnest::train {
-
-struct SectionError {
-  Status status;
-};
 
 struct Between {
   std::int64_t least = std::numeric_limits<std::int64_t>::min();
@@ -30,16 +26,16 @@ struct Between {
 
 class Section {
  public:
-  // `name` is the table's own, "data"; empty for the file's top. The table has to outlive it. With `keys`, any other
-  // key in it is refused at once.
-  Section(const TomlTable& table, std::string file, std::string name, int line,
+  // `name` is the table's own, "data"; empty for the file's top. The table and the complaints have to outlive it. With
+  // `keys`, any other key in it is wrong.
+  Section(const TomlTable& table, Complaints& complaints, std::string name, int line,
           std::span<const std::string_view> keys = {});
 
   bool has(std::string_view key) const { return find(key) != nullptr; }
   // Whether it is there and true or false.
   bool is_flag(std::string_view key) const;
 
-  // Each is the value of that key, or nothing where it is not there.
+  // Each is the value of that key, or nothing where it is not there or wrong.
   std::optional<bool> flag(std::string_view key) const;
   std::optional<std::int64_t> whole(std::string_view key, Between range) const;
   std::optional<double> number(std::string_view key, optim::Range range = {}) const;
@@ -57,18 +53,18 @@ class Section {
   // The table of that key.
   std::optional<Section> section(std::string_view key, std::span<const std::string_view> keys = {}) const;
 
-  // Says that `key` is missing, and what it would be.
-  [[noreturn]] void lacks(std::string_view key, std::string_view what) const;
+  // Says that `key` is missing, and what it would be, unless it was just mistyped.
+  void lacks(std::string_view key, std::string_view what) const;
   // Complains of a key that is there.
-  [[noreturn]] void fail(std::string_view key, std::string_view what) const;
+  void fail(std::string_view key, std::string_view what) const;
 
  private:
   const TomlValue* find(std::string_view key) const;
   std::string full_name(std::string_view key) const;
-  [[noreturn]] void wrong(const TomlValue& value, std::string_view key, std::string_view wanted) const;
+  void wrong(const TomlValue& value, std::string_view key, std::string_view wanted) const;
 
   const TomlTable* table_;
-  std::string file_;
+  Complaints* complaints_;
   std::string name_;
   int line_;
 };
