@@ -1,7 +1,8 @@
-// Trains a torch::nn model as a pipeline of three stages, in C++ alone.
+// Trains a torch::nn model in C++ alone, as a pipeline of three stages or data-parallel.
 //
 //   spirals              the stages are threads of this process
 //   spirals processes    the stages are processes, which talk over mutual TLS
+//   spirals ranks        two ranks, threads of this process, have the whole model each and half of every batch
 //
 // The model tells two spirals apart. All data is made from the batch's number, so every process has it.
 #include <spawn.h>
@@ -28,6 +29,8 @@ using namespace ravnest;
 
 constexpr int kStages = 3;
 constexpr std::uint64_t kSteps = 1500;
+constexpr int kRanks = 2;
+constexpr std::uint64_t kRankSteps = 400;
 constexpr std::int64_t kBatch = 128;
 constexpr std::uint16_t kFirstPort = 18480;
 
@@ -187,6 +190,55 @@ int train_with_processes(const char* program) {
   return well ? 0 : 1;
 }
 
+// -- as ranks
+
+// The half of all samples that is this rank's.
+Batch share_of(const Batch& batch, int rank) {
+  return {batch.points.chunk(kRanks)[static_cast<std::size_t>(rank)].contiguous(),
+          batch.classes.chunk(kRanks)[static_cast<std::size_t>(rank)]};
+}
+
+// What each process of a run would do.
+void train_rank(int rank, const std::filesystem::path& model) {
+  train::RankOptions options;
+  options.model = model;
+  options.rendezvous.place = {.rank = rank,
+                              .world = kRanks,
+                              .local_rank = rank,
+                              .local_world = kRanks,
+                              .node = 0,
+                              .master = {"127.0.0.1", kFirstPort + kStages}};
+  const train::Poll patient = [] { return Status(); };  // asked while it waits; nobody ends this run before its time
+  const auto own = require(train::Rank::open(std::move(options), patient));
+  train::TrainingOptions training;
+  training.optimizer = make_optimizer();
+  training.record.loss_file.clear();
+  training.record.accuracy_file.clear();
+  training.criterion = [rank](const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
+    const Batch batch = share_of(make_batch(head.index), rank);
+    const at::Tensor loss = torch::cross_entropy_loss(outputs.at(0).toTensor(), batch.classes);
+    if (rank == 0 && head.index % 100 == 0)
+      std::cout << "batch " << head.index << ": loss " << loss.item<double>() << " of rank 0's half\n";
+    return worker::Verdict{loss, static_cast<std::uint64_t>(batch.classes.numel()), 0};
+  };
+  require(own->configure(std::move(training)));
+  require(own->begin("train", patient));
+  for (std::uint64_t i = 0; i < kRankSteps; ++i)
+    require(own->feed({.inputs = {share_of(make_batch(i), rank).points}, .index = i}, patient));
+  require(own->finish({.save = false, .run = "spirals", .epochs = 1}, patient));
+  own->close();
+}
+
+int train_with_ranks() {
+  const std::filesystem::path model = std::filesystem::temp_directory_path() / text("spirals-", getpid(), ".pt2");
+  require(ir::write_archive(require(graph::trace(*make_model(), {make_batch(0).points})), model));
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) ranks.emplace_back([&, rank] { train_rank(rank, model); });
+  for (std::thread& rank : ranks) rank.join();
+  std::filesystem::remove(model);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -194,7 +246,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.empty()) return train_with_threads();
   if (arguments[0] == "processes") return train_with_processes("/proc/self/exe");
+  if (arguments[0] == "ranks") return train_with_ranks();
   if (arguments.size() == 3 && arguments[0] == "stage") return run_stage(std::stoi(arguments[1]), arguments[2]);
-  std::cerr << "usage: spirals [processes]\n";
+  std::cerr << "usage: spirals [processes|ranks]\n";
   return 2;
 }

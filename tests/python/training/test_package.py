@@ -23,4 +23,5 @@ def test_an_example_builds_against_the_installed_package_and_trains(tmp_path):
     run("cmake", "-G", "Ninja", "-S", ROOT / "examples/cpp", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", build)
     assert "loss" in run(build / "spirals")
+    assert "loss" in run(build / "spirals", "ranks")
     assert run(prefix / "bin/ravnest", "--version").strip() == (ROOT / "VERSION").read_text().strip()
