@@ -3,8 +3,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
-#include <mutex>
-
 namespace ravnest::graph {
 namespace {
 
@@ -16,8 +14,8 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// By one thread at a time, of all stages that are threads of this process. A thread may nest its own.
-std::recursive_mutex taken_over;
+// Who has taken over generators of the process, of all its stages that are threads.
+Mutex taken_over;
 
 }  // namespace
 
@@ -25,6 +23,7 @@ std::uint64_t operator_key(RandomKey key, std::int32_t place) {
   return mix(mix(mix(key.seed) ^ key.step) ^ static_cast<std::uint64_t>(place));
 }
 
+// The inner lock, here and below, is torch's own.
 KeyedGenerator::~KeyedGenerator() {
   if (!generator_.defined()) return;
   const std::lock_guard<std::mutex> lock(generator_.mutex());

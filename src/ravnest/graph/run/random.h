@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "ravnest/base/mutex.h"
+
 namespace ravnest::graph {
 
 struct RandomKey {
@@ -22,8 +24,8 @@ struct RandomKey {
 std::uint64_t operator_key(RandomKey key, std::int32_t place);
 
 // Takes over the default generator of one device at the first seed_for, and puts its state back in the end. The
-// generator is the process's: from there on others who would take it over wait. Whoever draws from it in another way
-// must not do so meanwhile.
+// generator is the process's: from there on others who would take it over wait, so a thread that has done so must not
+// do it again. Whoever draws from it in another way must not do so meanwhile.
 class KeyedGenerator {
  public:
   KeyedGenerator(c10::Device device, RandomKey key) : device_(device), key_(key) {}
@@ -39,7 +41,7 @@ class KeyedGenerator {
   RandomKey key_;
   at::Generator generator_;  // undefined until it is taken over
   at::Generator saved_;
-  std::unique_lock<std::recursive_mutex> alone_;
+  std::unique_lock<Mutex> alone_;  // clang cannot follow a lock that is taken later than it is made
 };
 
 }  // namespace ravnest::graph

@@ -167,8 +167,8 @@ Result<std::string> compare(const Numbers& captured, const Numbers& own, const N
 
 }  // namespace
 
-Result<std::string> check_agreement(const ir::Model& model, const Subject& subject, const Leaves& inputs) {
-  KeyedGenerator generator(device_of(subject.weights), RandomKey{});
+Result<std::string> check_agreement(const ir::Model& model, const Subject& subject, const Leaves& inputs,
+                                    KeyedGenerator& generator) {
   const auto copied = [&] {
     const Batch batch = find_batch(subject.example);
     Example example = subject.example;

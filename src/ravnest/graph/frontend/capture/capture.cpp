@@ -113,16 +113,17 @@ struct Checked {
 
 // Both modes with a batch that may change, and the same numbers as the model's at two sizes. A failed result, or a
 // std::exception, means that the batch cannot change so; a Refusal, that the model cannot be captured at all.
-Result<Checked> capture_dynamic(const Subject& subject, const Batch& batch, std::vector<std::int64_t> sizes) {
+Result<Checked> capture_dynamic(const Subject& subject, const Batch& batch, std::vector<std::int64_t> sizes,
+                                KeyedGenerator& generator) {
   Result<Captured> train = ModeCapture(subject, Mode::kTrain).dynamic(batch, sizes);
   if (!train.ok()) return train.status();
   Result<Captured> eval = ModeCapture(subject, Mode::kEval).dynamic(batch, sizes);
   if (!eval.ok()) return eval.status();
   Result<ir::Model> model = merge(subject, std::move(*train), std::move(*eval));
   if (!model.ok()) return model.status();
-  Result<std::string> note = check_agreement(*model, subject, leaves_at(subject.example, batch, sizes[0]));
+  Result<std::string> note = check_agreement(*model, subject, leaves_at(subject.example, batch, sizes[0]), generator);
   if (!note.ok()) throw Refusal{note.status()};
-  Result<std::string> other = check_agreement(*model, subject, leaves_at(subject.example, batch, sizes[1]));
+  Result<std::string> other = check_agreement(*model, subject, leaves_at(subject.example, batch, sizes[1]), generator);
   if (!other.ok()) return other.status();
   return Checked{std::move(*model), note->empty() ? std::move(*other) : std::move(*note)};
 }
@@ -135,7 +136,7 @@ Result<ir::Model> capture_fixed(const Subject& subject, const Batch& batch) {
   return merge(subject, std::move(*train), std::move(*eval));
 }
 
-Result<Checked> capture_any(const Subject& subject) {
+Result<Checked> capture_any(const Subject& subject, KeyedGenerator& generator) {
   const Batch all = find_batch(subject.example);
   std::vector<Batch> candidates;
   if (!all.leaves.empty()) candidates.push_back(all);
@@ -146,7 +147,7 @@ Result<Checked> capture_any(const Subject& subject) {
     // Some models take multiples only.
     for (const auto& sizes : {std::vector{base, base + 1, 2 * base + 1}, std::vector{base, 2 * base, 3 * base}}) {
       try {
-        Result<Checked> checked = capture_dynamic(subject, batch, sizes);
+        Result<Checked> checked = capture_dynamic(subject, batch, sizes, generator);
         if (checked.ok()) return checked;
       } catch (const std::exception&) {  // the model does not take this size
       }
@@ -154,7 +155,7 @@ Result<Checked> capture_any(const Subject& subject) {
   }
   Result<ir::Model> model = capture_fixed(subject, all);
   if (!model.ok()) return model.status();
-  Result<std::string> note = check_agreement(*model, subject, leaves_at(subject.example, all, all.size));
+  Result<std::string> note = check_agreement(*model, subject, leaves_at(subject.example, all, all.size), generator);
   if (!note.ok()) return note.status();
   return Checked{std::move(*model), std::move(*note)};
 }
@@ -167,7 +168,7 @@ Result<ir::Model> capture(const Subject& subject, const Logger& log) {
   const Untouched untouched(subject.weights);
   const c10::AutoGradMode grad(true);
   try {
-    Result<Checked> checked = capture_any(subject);
+    Result<Checked> checked = capture_any(subject, generator);
     if (!checked.ok()) return checked.status();
     if (!checked->note.empty()) log.warning("captured, equal to the model within rounding: ", checked->note);
     return std::move(checked->model);

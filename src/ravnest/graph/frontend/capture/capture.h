@@ -9,6 +9,7 @@
 #include "ravnest/graph/frontend/script/recorder.h"
 #include "ravnest/graph/frontend/script/weights.h"
 #include "ravnest/graph/run/engine.h"
+#include "ravnest/graph/run/random.h"
 
 namespace ravnest::graph::script {
 
@@ -28,7 +29,9 @@ Result<ir::Model> capture(const Subject& subject, const Logger& log);
 
 // Whether the captured model does what the model itself does, in both modes: outputs, gradients of all parameters for a
 // loss over all outputs, and buffers, all from one seed, by the rule of closeness.h. Nothing where all are equal to the
-// bit, a sentence for people where rounding keeps them apart, kInvalid with what differs and why where they differ.
-Result<std::string> check_agreement(const ir::Model& model, const Subject& subject, const Leaves& inputs);
+// bit, a sentence for people where rounding keeps them apart, kInvalid with what differs and what was found out about
+// it where they differ. `generator` is of the model's device.
+Result<std::string> check_agreement(const ir::Model& model, const Subject& subject, const Leaves& inputs,
+                                    KeyedGenerator& generator);
 
 }  // namespace ravnest::graph::script

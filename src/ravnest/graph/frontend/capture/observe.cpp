@@ -75,6 +75,7 @@ Result<std::vector<Seen>> observe(const ir::Graph& graph, const std::vector<std:
   Watcher watcher(seen);
   RunOptions options;
   options.observer = &watcher;
+  options.random = std::nullopt;  // a capture has taken the generator over
   try {
     executor->run(tensors, inputs, options);
   } catch (const std::exception& error) {
