@@ -89,7 +89,7 @@ def explained(own: Watched, graph: Watched, noise: float, rounding: bool, only_h
     """The reason as a sentence. `noise` is how far apart two runs of the model itself are; `only_here`: at another size
     graph and model were equal."""
     if noise > 0 and rounding:
-        return f"Two runs of the model itself differ too, by {noise:.3g}: one of its operators adds in no fixed order"
+        return f"Two runs of the model itself differ too, by {noise:.3g}"
     if noise > 0:
         return f"Two runs of the model from one seed differ too, by {noise:.3g}{_unstable(own)}"
     only_own, only_graph = own.operators - graph.operators, graph.operators - own.operators

@@ -285,6 +285,7 @@ TEST_F(Trace, ADifferenceOfRoundingIsCapturedWithANote) {
   EXPECT_TRUE(trace(module, {torch::randn({2, 2})}, {}, Logger("test", Level::kInfo, said)).ok());
   EXPECT_NE(said.str().find("within rounding: output 0"), std::string::npos) << said.str();
   EXPECT_NE(said.str().find("Two runs of the model itself differ too"), std::string::npos) << said.str();
+  EXPECT_EQ(said.str().find("order"), std::string::npos) << "nobody has looked for that: " << said.str();
 }
 
 TEST_F(Trace, RoundingIsJudgedByTheTypeOfTheNumbers) {

@@ -13,8 +13,20 @@
 namespace ravnest::graph::script {
 namespace {
 
-// By what it is of: "output 0", "the gradient of fc.weight", "the buffer bn.running_mean".
-using Numbers = std::map<std::string, at::Tensor>;
+// What numbers are of: an output by its index, the gradient of a weight or a buffer by its name.
+enum class Kind : unsigned char { kOutput, kGradient, kBuffer };
+
+std::string shown(Kind kind, std::string_view name) {
+  switch (kind) {
+    case Kind::kOutput: return text("output ", name);
+    case Kind::kGradient: return text("the gradient of ", name);
+    case Kind::kBuffer: return text("the buffer ", name);
+  }
+  return std::string(name);
+}
+
+using NumbersOfAKind = std::map<std::string, at::Tensor>;
+using Numbers = std::map<Kind, NumbersOfAKind>;
 
 // Weighs every element of every output differently: a plain sum has no gradient behind a softmax.
 at::Tensor loss_of(const Leaves& outputs) {
@@ -45,11 +57,11 @@ Numbers numbers_of(const Leaves& outputs, const Weights& weights) {
     at::Tensor value = output.isTensor() ? output.toTensor()
                        : is_number       ? at::scalar_tensor(output.toScalar())
                                          : at::Tensor();
-    if (value.defined()) numbers[text("output ", i)] = value.detach().clone();
+    if (value.defined()) numbers[Kind::kOutput][text(i)] = value.detach().clone();
   }
   std::vector<at::Tensor> leaves;
   for (const Weight& weight : weights) {
-    if (weight.kind == ir::InputKind::kBuffer) numbers["the buffer " + weight.name] = weight.tensor.detach().clone();
+    if (weight.kind == ir::InputKind::kBuffer) numbers[Kind::kBuffer][weight.name] = weight.tensor.detach().clone();
     const bool known =
         std::any_of(leaves.begin(), leaves.end(), [&](const at::Tensor& t) { return t.is_same(weight.tensor); });
     if (weight.tensor.requires_grad() && weight.tensor.is_leaf() && !known) leaves.push_back(weight.tensor);
@@ -63,7 +75,7 @@ Numbers numbers_of(const Leaves& outputs, const Weights& weights) {
       if (!gradients[i].defined() || !same_memory(leaves[i], weight.tensor)) continue;
       sum = sum.defined() ? sum + gradients[i] : gradients[i];
     }
-    if (sum.defined()) numbers["the gradient of " + weight.name] = sum.detach();
+    if (sum.defined()) numbers[Kind::kGradient][weight.name] = sum.detach();
   }
   return numbers;
 }
@@ -109,56 +121,63 @@ Result<Numbers> captured_numbers(const ir::Model& model, const Subject& subject,
   return numbers_of(outputs, weights);
 }
 
-// What was looked for and found, as the end of a sentence. `noise` is how far two runs of the model itself are apart.
-std::string reason(const Difference& difference, double noise, const std::set<std::string>& functions) {
+// What was looked for and found, as the end of a sentence; where nothing was, what may be worth a look. `noise` is how
+// far two runs of the model itself are apart.
+std::string reason(Kind kind, const Difference& difference, double noise, const std::set<std::string>& functions) {
   const auto list = [&] {
     std::string names;
     for (const std::string& each : functions) names += (names.empty() ? "" : ", ") + each;
     return names;
   };
-  if (!functions.empty() && difference.name.starts_with("the gradient"))
+  if (!functions.empty() && kind == Kind::kGradient)
     return text(". The model's backward goes through a function of its own (", list(),
                 "), which a recording of operators does not hold; write it with ordinary operators");
-  if (noise > 0 && difference.rounding())
-    return text(". Two runs of the model itself differ too, by ", noise,
-                ": one of its operators adds in no fixed order");
+  if (noise > 0 && difference.rounding()) return text(". Two runs of the model itself differ too, by ", noise);
   if (noise > 0)
     return text(", and two runs of the model from one seed differ too, by ", noise,
-                ": it draws random numbers from a generator of its own, or keeps state outside of its buffers");
-  if (difference.rounding())
-    return ". Two runs of the model agree, so it is the graph whose operators add in another order than the model";
-  return ". Two runs of the model agree with each other, and its backward has no function of its own: what differs was "
-         "fixed when the model was recorded, such as a branch on data or a number that its forward keeps";
+                ": look for random numbers from another generator than torch's default one, and for state that is not "
+                "in its buffers");
+  if (difference.rounding()) return ". Two runs of the model agree to the bit";
+  return ". Two runs of the model agree with each other, and its backward has no function of its own. A recording "
+         "fixes "
+         "branches on data, and numbers that a forward keeps: look for these";
+}
+
+const NumbersOfAKind& of_kind(const Numbers& numbers, Kind kind) {
+  static const NumbersOfAKind none;
+  const auto found = numbers.find(kind);
+  return found == numbers.end() ? none : found->second;
 }
 
 // `again` is a second run of the model itself.
 Result<std::string> compare(const Numbers& captured, const Numbers& own, const Numbers& again, at::ScalarType coarsest,
                             const std::set<std::string>& functions, std::string_view mode) {
   std::string note;
-  for (const std::string_view kind : {"output", "the gradient", "the buffer"}) {
+  for (const Kind kind : {Kind::kOutput, Kind::kGradient, Kind::kBuffer}) {
+    const NumbersOfAKind& all_captured = of_kind(captured, kind);
+    const NumbersOfAKind& all_own = of_kind(own, kind);
     std::vector<Compared> pairs;
-    for (const auto& [name, value] : own) {
-      const auto found = captured.find(name);
-      if (name.starts_with(kind))
-        pairs.push_back({name, found != captured.end() ? found->second : at::Tensor(), value});
+    for (const auto& [name, value] : all_own) {
+      const auto found = all_captured.find(name);
+      pairs.push_back({name, found != all_captured.end() ? found->second : at::Tensor(), value});
     }
-    for (const auto& [name, value] : captured)
-      if (name.starts_with(kind) && !own.contains(name)) pairs.push_back({name, value, at::Tensor()});
+    for (const auto& [name, value] : all_captured)
+      if (!all_own.contains(name)) pairs.push_back({name, value, at::Tensor()});
     std::vector<Difference> found = differences(pairs, coarsest);
     if (found.empty()) continue;
     const Difference& worst = *std::max_element(
         found.begin(), found.end(), [](const Difference& a, const Difference& b) { return a.excess() < b.excess(); });
-    const auto first = own.find(worst.name);
-    const auto second = again.find(worst.name);
+    const auto first = all_own.find(worst.name);
+    const auto second = of_kind(again, kind).find(worst.name);
     double noise = 0;
-    if (first != own.end() && second != again.end()) {
+    if (first != all_own.end() && second != of_kind(again, kind).end()) {
       const Compared pair{worst.name, second->second, first->second};
       const std::vector<Difference> apart = differences({&pair, 1}, coarsest);
       if (!apart.empty()) noise = apart.front().absolute;
     }
     std::string sentence =
-        text(worst.name, " of the captured graph differs from the model's own in ", mode, " mode by ", worst.absolute,
-             ", where the largest value is ", worst.largest, reason(worst, noise, functions));
+        text(shown(kind, worst.name), " of the captured graph differs from the model's own in ", mode, " mode by ",
+             worst.absolute, ", where the largest value is ", worst.largest, reason(kind, worst, noise, functions));
     if (!worst.rounding()) return invalid(sentence);
     if (note.empty()) note = std::move(sentence);
   }
