@@ -67,7 +67,8 @@ class Chain {
     std::vector<at::Tensor> parameters;  // those that it ran on, in the order of Chain::parameters
   };
 
-  // `tensors` stand in the places of the engine's own, such as 16-bit copies; the trained ones require a gradient.
+  // `tensors` stand in the places of the engine's own, such as 16-bit copies (mixed_precision.h); the trained ones
+  // require a gradient.
   Pass forward(std::span<const at::Tensor> tensors, std::vector<c10::IValue> inputs, const graph::RunOptions& options,
                ChainObserver& observer) const;
   // Where the record of a loss that was made of the pass's outputs may end: parameters, and what earlier units made.

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace ravnest::strategy {
@@ -58,14 +59,19 @@ Ddp::Ddp(const graph::Engine& engine, Chain chain, Communicator& communicator,
       options_(std::move(options)),
       criterion_(options_.criterion),
       parameters_(at_indices(engine.tensors(), chain_.parameters())),
+      precision_(engine, options_.precision),
       gradients_(chain_, parameters_, options_.compression, communicator.world() == 1),
       buffers_(at_indices(engine.tensors(), engine.written_buffers())),
-      reached_now_(parameters_.size()) {}
+      reached_now_(parameters_.size()) {
+  if (options_.precision == Precision::kFp16) loss_scale_.emplace(options_.loss_scale);
+}
 
 Status Ddp::begin() {
   SharedBuffers all({engine_.tensors().begin(), engine_.tensors().end()});
   all.send(communicator_);
-  return all.wait(options_.wait);
+  Status arrived = all.wait(options_.wait);
+  precision_.weights_changed();
+  return arrived;
 }
 
 Result<SharedLoss> Ddp::train(const wire::PassHead& head, std::vector<IValue> inputs) {
@@ -73,14 +79,14 @@ Result<SharedLoss> Ddp::train(const wire::PassHead& head, std::vector<IValue> in
     return invalid("the model has ", parameters_.size(),
                    " parameters to train and no optimizer: give optimizer=, or freeze them (requires_grad_(False))");
   }
-  graph::RunOptions run;
+  graph::RunOptions run = precision_.run_options();
   run.random = graph::RandomKey{options_.seed, head.step};
   Chain::Pass pass;
   Tensor loss;
   {
     const Stopwatch watch(times_.forward_s);
-    pass = chain_.forward(engine_.tensors(), std::move(inputs), run, *this);
-    auto verdict = criterion_(head, pass.outputs);
+    pass = chain_.forward(precision_.tensors(), precision_.inputs(std::move(inputs)), run, *this);
+    auto verdict = criterion_(head, precision_.outputs(pass.outputs));
     if (!verdict.ok()) return verdict.status();
     loss = std::move(verdict->loss);
   }
@@ -93,7 +99,8 @@ Result<SharedLoss> Ddp::train(const wire::PassHead& head, std::vector<IValue> in
   if (sends_ && options_.broadcast_buffers) buffers_.send(communicator_);
   {
     const Stopwatch watch(times_.backward_s);
-    chain_.backward(std::move(pass), head.weight == 1 ? loss : loss * head.weight, *this);
+    const double factor = head.weight * (loss_scale_ ? loss_scale_->scale() : 1);
+    chain_.backward(std::move(pass), factor == 1 ? loss : loss * factor, *this);
   }
   if (Status finished = finish_pass(head.update, true); !finished.ok()) return finished;
   return SharedLoss::of(shared.values, *shared.pending, options_.wait);
@@ -121,9 +128,10 @@ Ddp::Sum Ddp::begin_loss(const Tensor& loss, double weight) {
   return {std::move(values), std::move(pending)};
 }
 
-Result<std::vector<IValue>> Ddp::evaluate(std::vector<IValue> inputs) const {
+Result<std::vector<IValue>> Ddp::evaluate(std::vector<IValue> inputs) {
   const at::NoGradGuard without_record;
-  return engine_.run(graph::Mode::kEval, std::move(inputs));
+  return precision_.outputs(engine_.run(graph::Mode::kEval, precision_.tensors(), precision_.inputs(std::move(inputs)),
+                                        precision_.run_options()));
 }
 
 void Ddp::after_backward(int unit, std::span<Tensor> gradients) {
@@ -173,7 +181,7 @@ Status Ddp::check_reached() const {
   const auto differs = std::ranges::mismatch(reached_now_, reached_);
   if (differs.in1 == reached_now_.end()) return {};
   const auto i = static_cast<std::size_t>(differs.in1 - reached_now_.begin());
-  return invalid("the loss of update ", updates_ + 1, reached_now_[i] ? " reaches" : " does not reach",
+  return invalid("the loss of update ", steps() + 1, reached_now_[i] ? " reaches" : " does not reach",
                  " the parameter ", engine_.names()[chain_.parameters()[i]],
                  ", unlike that of the first: with several ranks, each loss "
                  "has to reach the same parameters");
@@ -185,12 +193,35 @@ Status Ddp::update() {
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!reached_[i]) gradients[i].reset();
   }
-  if (options_.on_gradients) options_.on_gradients(gradients);
-  if (optimizer_) optimizer_->step(parameters_, gradients);
+  if (unscale(gradients)) {
+    if (options_.on_gradients) options_.on_gradients(gradients);
+    if (optimizer_) optimizer_->step(parameters_, gradients);
+    precision_.weights_changed();
+    ++updates_;
+  }
   gradients_.clear();
   reached_now_.assign(reached_now_.size(), false);
-  ++updates_;
   return {};
+}
+
+// Takes the loss scale off the gradients of all ranks. Whether they are finite: these are the same everywhere.
+bool Ddp::unscale(std::span<const Tensor> gradients) {
+  if (!loss_scale_) return true;
+  const at::NoGradGuard without_record;
+  std::map<at::ScalarType, std::vector<Tensor>> by_type;
+  for (const Tensor& gradient : gradients) {
+    if (gradient.defined()) by_type[gradient.scalar_type()].push_back(gradient);
+  }
+  bool finite = true;
+  const auto float_on_device = at::TensorOptions(engine_.device()).dtype(at::kFloat);
+  for (const auto& [type, own] : by_type) {
+    Tensor overflow = at::zeros({1}, float_on_device);
+    at::_amp_foreach_non_finite_check_and_unscale_(own, overflow,
+                                                   at::full({1}, 1 / loss_scale_->scale(), float_on_device));
+    finite = overflow.item<float>() == 0 && finite;
+  }
+  loss_scale_->on_update(finite);
+  return finite;
 }
 
 }  // namespace ravnest::strategy

@@ -4,7 +4,8 @@
 // for each unit of the chain (chain.h), and a buffer is sent as soon as the unit's backward is over, while earlier
 // units still compute. The order is known from the graph, so all ranks have the same without a word. After an update
 // the parameters are alike on all ranks to the bit. A rank that has no batch left takes part all the same, so that
-// nobody waits: see `absent`. For one thread. Failures are those of the communicator, or sentences for the user;
+// nobody waits: see `absent`. In 16 bits (mixed_precision.h) gradients are added up and sent in the weights' own type.
+// For one thread. Failures are those of the communicator, or sentences for the user;
 // torch's exceptions pass through.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +29,8 @@
 #include "ravnest/strategy/communicate/device_stream.h"
 #include "ravnest/strategy/communicate/waiter.h"
 #include "ravnest/strategy/gradient_buffers.h"
+#include "ravnest/strategy/loss_scale.h"
+#include "ravnest/strategy/mixed_precision.h"
 #include "ravnest/strategy/shared_buffers.h"
 #include "ravnest/worker/criterion.h"
 
@@ -54,6 +58,8 @@ struct DdpOptions {
   worker::Criterion criterion;
   bool broadcast_buffers = true;  // those that training writes are rank 0's after each update
   codec::Codec compression;       // of gradients
+  Precision precision = Precision::kFloat32;
+  LossScaleOptions loss_scale;  // of fp16
   Waiter wait = [](Pending& pending) { return pending.wait(); };
   // Called with all gradients of an update before the optimizer: to clip them, or to look. Undefined ones are those
   // that the loss does not reach.
@@ -84,14 +90,18 @@ class Ddp final : private ChainObserver {
   // What a rank does that has no batch where others have one.
   Result<SharedLoss> absent(const wire::PassHead& head);
   // The outputs, and of a validation what the criterion says of them. Of this rank alone.
-  Result<std::vector<c10::IValue>> evaluate(std::vector<c10::IValue> inputs) const;
+  Result<std::vector<c10::IValue>> evaluate(std::vector<c10::IValue> inputs);
   Result<worker::Verdict> verdict_on(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) const {
     return criterion_(head, outputs);
   }
 
   optim::Optimizer* optimizer() { return optimizer_.get(); }
   std::span<const at::Tensor> parameters() const { return parameters_; }
-  std::uint64_t updates() const { return updates_; }
+  std::uint64_t updates() const { return updates_; }  // that changed the parameters
+  // The same with those that fp16 skipped, as the loop counts them.
+  std::uint64_t steps() const { return updates_ + (loss_scale_ ? loss_scale_->skipped() : 0); }
+  // Of fp16; none in other precisions.
+  const std::optional<LossScale>& loss_scale() const { return loss_scale_; }
   const DdpTimes& times() const { return times_; }
 
  private:
@@ -105,6 +115,7 @@ class Ddp final : private ChainObserver {
   Status agree_on_reached(bool computed);
   Status check_reached() const;
   Status update();
+  bool unscale(std::span<const at::Tensor> gradients);
 
   const graph::Engine& engine_;
   const Chain chain_;
@@ -113,6 +124,8 @@ class Ddp final : private ChainObserver {
   const DdpOptions options_;
   worker::CheckedCriterion criterion_;
   std::vector<at::Tensor> parameters_;  // the live ones, in the order of Chain::parameters
+  MixedPrecision precision_;
+  std::optional<LossScale> loss_scale_;
   GradientBuffers gradients_;
   SharedBuffers buffers_;
   bool sends_ = false;             // the present pass is the last one before an update

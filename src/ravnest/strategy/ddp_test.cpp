@@ -5,14 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ravnest/graph/cut/slice.h"
 #include "ravnest/graph/ir/testing/models.h"
-#include "ravnest/strategy/communicate/testing/ring_ranks.h"
+#include "ravnest/strategy/testing/ddp_ranks.h"
 #include "ravnest/worker/testing/layers.h"
 #include "ravnest/worker/testing/whole.h"
 
@@ -22,21 +20,7 @@ namespace {
 using at::Tensor;
 using ir::testing::golden;
 using ::testing::HasSubstr;
-using worker::testing::kSeed;
 using worker::testing::Whole;
-
-// The rows of a step, by rank; none for a rank that has no batch.
-using Batches = std::vector<Tensor>;
-
-std::int64_t rows_of(const Batches& batches) {
-  std::int64_t rows = 0;
-  for (const Tensor& batch : batches) rows += batch.defined() ? batch.size(0) : 0;
-  return rows;
-}
-
-double weight_of(const Batches& batches, std::size_t rank) {
-  return static_cast<double>(batches[rank].size(0)) / static_cast<double>(rows_of(batches));
-}
 
 // What one process makes of the same: the ranks' batches one after the other, then an update.
 void train_whole(Whole& whole, std::uint64_t step, const Batches& batches) {
@@ -55,59 +39,6 @@ void train_whole(Whole& whole, std::uint64_t step, const Batches& batches) {
     }
   }
   whole.step(sums);
-}
-
-wire::PassHead head_of(std::uint64_t step, std::size_t rank, std::size_t world, double weight, bool update = true) {
-  return {.pass = step, .step = step * world + rank, .batch = step, .weight = weight, .update = update};
-}
-
-struct OfRank {
-  OfRank(const ir::Model& model, const std::vector<int>& cuts, Communicator& communicator, DdpOptions options)
-      : engine(graph::Engine::create(model).value()),
-        ddp(engine, Chain::cut(engine, cuts).value(), communicator, worker::testing::adam(), std::move(options)) {}
-
-  graph::Engine engine;
-  Ddp ddp;
-};
-
-DdpOptions judged() {
-  DdpOptions options;
-  options.seed = kSeed;
-  options.criterion = worker::testing::judged().criterion;
-  return options;
-}
-
-// Runs `body` for each rank, each on a thread of its own, over a ring.
-void on_ranks(int world, const ir::Model& model, const std::vector<int>& cuts, const DdpOptions& options,
-              const std::function<void(std::size_t rank, OfRank& own)>& body) {
-  RingRanks ranks(std::make_unique<collective::InprocNodes>(rank_names(world)));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < world; ++rank) {
-    threads.emplace_back([&, rank] {
-      OfRank own(model, cuts, ranks.of(rank), options);
-      body(static_cast<std::size_t>(rank), own);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
-void expect_parameters(const graph::Engine& ours, const graph::Engine& theirs, double tolerance = 0) {
-  for (std::size_t i = 0; i < ours.tensors().size(); ++i) {
-    const Tensor& own = ours.tensors()[i];
-    if (!own.requires_grad()) continue;
-    const bool same = tolerance == 0 ? at::equal(own, theirs.tensors()[i])
-                                     : at::allclose(own, theirs.tensors()[i], tolerance, tolerance);
-    EXPECT_TRUE(same) << ours.names()[i];
-  }
-}
-
-std::vector<Batches> steps(std::size_t world, const std::function<Tensor()>& batch) {
-  at::manual_seed(5);
-  std::vector<Batches> all(20);
-  for (Batches& step : all) {
-    for (std::size_t rank = 0; rank < world; ++rank) step.push_back(batch());
-  }
-  return all;
 }
 
 // Twenty steps; the last of them is short, and has nothing for the last rank.

@@ -25,8 +25,8 @@ class GradientBuffers {
   GradientBuffers(const Chain& chain, std::span<const at::Tensor> parameters, const codec::Codec& compression,
                   bool alone);
 
-  // Adds gradients to their parameters' sums; `gradients` are those of `owned`, some of them undefined, and are given
-  // up. Into an empty buffer they are copied.
+  // Adds gradients to their parameters' sums, which are of the parameters' types whatever the gradients' are;
+  // `gradients` are those of `owned`, some of them undefined, and are given up. Into an empty buffer they are copied.
   void add(std::span<const std::size_t> owned, std::span<at::Tensor> gradients);
   // The unit's sums are complete: begins to add up those of all ranks. What no gradient came for counts as zero.
   void send(int unit, Communicator& communicator);

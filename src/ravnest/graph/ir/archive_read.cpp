@@ -125,6 +125,8 @@ class ArchiveReader {
     read_places(metadata["train_places"], model.train);
     read_places(metadata["eval_places"], model.eval);
     if (const auto stage = metadata.optional("stage")) model.stage = read_stage(*stage, model);
+    if (const auto checked = metadata.optional("checked_precisions"))
+      checked->for_each([&](const Field& name) { model.checked_precisions.push_back(name.string()); });
   }
 
   static void read_places(const Field& field, Graph& graph) {

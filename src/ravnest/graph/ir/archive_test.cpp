@@ -18,10 +18,12 @@ using archive::testing::storage_of;
 using nlohmann::json;
 using testing::affine;
 using testing::bytes_of;
+using ::testing::ElementsAre;
 using testing::fixed;
 using testing::golden;
 using ::testing::HasSubstr;
 using testing::holder;
+using ::testing::IsEmpty;
 using testing::ModelBuilder;
 using testing::read_back;
 using testing::shown;
@@ -171,6 +173,13 @@ TEST(Archive, AStageKeepsItsPlacesAndItsRouting) {
   EXPECT_EQ(again.train.operators[0].place, 17);
   EXPECT_EQ(again.stage->train.inputs[0], (Source{0, 2}));
   EXPECT_EQ(again.stage->tied.at("fc.w"), (std::vector<std::int32_t>{0, 1}));
+}
+
+TEST(Archive, PrecisionsThatWereCheckedAtTheCaptureArePreserved) {
+  Model model = affine();
+  EXPECT_THAT(through_archive(model).checked_precisions, IsEmpty());
+  model.checked_precisions = {"bf16", "fp16"};
+  EXPECT_THAT(through_archive(model).checked_precisions, ElementsAre("bf16", "fp16"));
 }
 
 TEST(Archive, StageMetadataThatContradictsTheGraphIsAnError) {

@@ -66,7 +66,8 @@ json metadata(const Model& model) {
   json result = {{"format", kMetadataFormat},
                  {"train_places", places(model.train)},
                  {"eval_places", places(model.eval)},
-                 {"stage", nullptr}};
+                 {"stage", nullptr},
+                 {"checked_precisions", model.checked_precisions}};
   if (model.stage) {
     result["stage"] = {{"index", model.stage->index},
                        {"count", model.stage->count},

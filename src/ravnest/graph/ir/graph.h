@@ -164,6 +164,8 @@ struct Model {
   archive::NamedPayloads weights;    // parameters and persistent buffers, in the order of the state dict
   archive::NamedPayloads constants;  // tensor constants and buffers that are not part of the state dict
   std::optional<StageInfo> stage;
+  // "bf16", "fp16": the graphs compute in the module's own types there, too, as was seen at the capture.
+  std::vector<std::string> checked_precisions = {};
 };
 
 const archive::Payload* find_payload(const Model& model, const std::string& name, InputKind kind, bool persistent);

@@ -43,7 +43,8 @@ std::vector<Tensor> Roots::gradients_of(const std::vector<Tensor>& sources) {
 
 Tensor own_gradient(Tensor gradient, const Tensor& parameter) {
   const bool alone = gradient.use_count() == 1 && gradient.storage().use_count() == 1;
-  if (alone && gradient.strides() == parameter.strides()) return gradient;
+  const bool fits = gradient.strides() == parameter.strides() && gradient.scalar_type() == parameter.scalar_type();
+  if (alone && fits) return gradient;
   return at::empty_like(parameter).copy_(gradient);
 }
 

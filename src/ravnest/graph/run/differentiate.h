@@ -34,7 +34,7 @@ class Roots {
   std::vector<at::Tensor> gradients_;
 };
 
-// The gradient as an optimizer takes it: memory of its own, laid out as the parameter.
+// The gradient as an optimizer takes it: memory of its own, of the parameter's type and laid out as it is.
 at::Tensor own_gradient(at::Tensor gradient, const at::Tensor& parameter);
 
 }  // namespace ravnest::graph

@@ -43,6 +43,8 @@ class Engine {
 
   const ir::Graph& graph(Mode mode) const;
   const std::optional<ir::StageInfo>& stage() const { return model_.stage; }
+  // Those of ir::Model.
+  const std::vector<std::string>& checked_precisions() const { return model_.checked_precisions; }
   c10::Device device() const { return device_; }
 
   // The model with the tensors' present values, which it shares: write or slice it before they change.

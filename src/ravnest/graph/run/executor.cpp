@@ -183,7 +183,7 @@ std::vector<IValue> Executor::run(std::span<const at::Tensor> tensors, std::vect
   const Plan& plan = *plan_;
   TORCH_CHECK(tensors.size() == plan.tensor_count, "the graph takes ", plan.tensor_count, " tensors, ", tensors.size(),
               " were given");
-  plan.check(inputs);
+  plan.check(inputs, options.any_floating_type);
   Frame frame(plan.graph->values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (plan.input_registers[i] >= 0) frame[plan.input_registers[i]] = std::move(inputs[i]);

@@ -31,6 +31,8 @@ struct RunOptions {
   // Keyed generators; nothing: the plain stream of the process's generator, as the same calls from Python would draw.
   std::optional<RandomKey> random = RandomKey{};
   RunObserver* observer = nullptr;
+  // Floating tensors may be of another floating type than they were captured in.
+  bool any_floating_type = false;
 };
 
 // Immutable after construction; concurrent runs are safe as far as torch's are. Those with keyed random operators take

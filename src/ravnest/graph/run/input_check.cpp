@@ -108,15 +108,16 @@ InputCheck::InputCheck(const ir::Graph& graph) {
   }
 }
 
-void InputCheck::check_tensor(const Expected& expected, const c10::IValue& given,
+void InputCheck::check_tensor(const Expected& expected, const c10::IValue& given, bool any_floating_type,
                               std::span<std::int64_t> symbols) const {
   const std::string& name = expected.value->name;
   TORCH_CHECK(given.isTensor() && given.toTensor().defined(), "input \"", name, "\" must be a tensor ",
               shown(expected.value->tensor), ", not ", given.tagKind());
   const at::Tensor& tensor = given.toTensor();
-  TORCH_CHECK(
-      tensor.scalar_type() == expected.dtype && tensor.dim() == static_cast<std::int64_t>(expected.dimensions.size()),
-      "input \"", name, "\" must be ", shown(expected.value->tensor), ", not ", tensor.scalar_type(), tensor.sizes());
+  const bool is_of_type = tensor.scalar_type() == expected.dtype ||
+                          (any_floating_type && tensor.is_floating_point() && c10::isFloatingType(expected.dtype));
+  TORCH_CHECK(is_of_type && tensor.dim() == static_cast<std::int64_t>(expected.dimensions.size()), "input \"", name,
+              "\" must be ", shown(expected.value->tensor), ", not ", tensor.scalar_type(), tensor.sizes());
   for (std::size_t i = 0; i < expected.dimensions.size(); ++i) {
     const Dimension& dimension = expected.dimensions[i];
     const std::int64_t size = tensor.size(static_cast<std::int64_t>(i));
@@ -136,7 +137,7 @@ void InputCheck::check_tensor(const Expected& expected, const c10::IValue& given
   }
 }
 
-void InputCheck::operator()(std::span<const c10::IValue> inputs) const {
+void InputCheck::operator()(std::span<const c10::IValue> inputs, bool any_floating_type) const {
   TORCH_CHECK(inputs.size() == expected_.size(), "the graph takes ", expected_.size(), " inputs, ", inputs.size(),
               " were given");
   c10::SmallVector<std::int64_t, 8> symbols(symbols_.size(), kUnbound);
@@ -147,7 +148,7 @@ void InputCheck::operator()(std::span<const c10::IValue> inputs) const {
                   "\" was captured with one fixed value and cannot take ", inputs[i],
                   "; capture the model again with the value that you need");
     } else if (expected.value->kind == ir::ValueKind::kTensor) {
-      check_tensor(expected, inputs[i], {symbols.data(), symbols.size()});
+      check_tensor(expected, inputs[i], any_floating_type, {symbols.data(), symbols.size()});
     } else {
       TORCH_CHECK(inputs[i].isInt() || inputs[i].isDouble() || inputs[i].isBool(), "input \"", expected.value->name,
                   "\" must be a number");

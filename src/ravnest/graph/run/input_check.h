@@ -16,8 +16,9 @@ class InputCheck {
  public:
   explicit InputCheck(const ir::Graph& graph);
 
-  // Throws c10::Error with a sentence that names the argument, what it is and what it should be.
-  void operator()(std::span<const c10::IValue> inputs) const;
+  // Throws c10::Error with a sentence that names the argument, what it is and what it should be. With
+  // `any_floating_type` a floating tensor may be of another floating type than it was captured in.
+  void operator()(std::span<const c10::IValue> inputs, bool any_floating_type = false) const;
 
  private:
   struct Dimension {
@@ -36,7 +37,8 @@ class InputCheck {
     std::int64_t max = 0;
   };
 
-  void check_tensor(const Expected& expected, const c10::IValue& given, std::span<std::int64_t> symbols) const;
+  void check_tensor(const Expected& expected, const c10::IValue& given, bool any_floating_type,
+                    std::span<std::int64_t> symbols) const;
 
   std::vector<Expected> expected_;
   std::vector<Bounds> symbols_;
