@@ -17,6 +17,8 @@ Result<train::TrainConfig> config_of(const TrainRequest& request) {
   if (!config.ok()) return config;
   if (!config->strategy) config->strategy.emplace();
   if (request.strategy) config->strategy->name = *request.strategy;
+  if (request.precision) config->strategy->precision = *request.precision;
+  if (request.float32) config->strategy->float32 = *request.float32;
   if (request.epochs) config->epochs = *request.epochs;
   if (request.batch_size) config->batch_size = *request.batch_size;
   if (!config->of_pipelines.empty()) {
@@ -65,6 +67,8 @@ Status run_train(const TrainRequest& request) {
   options.strategy.broadcast_buffers = config->strategy->broadcast_buffers;
   options.strategy.backend = *train::parse_backend(config->strategy->backend);
   options.strategy.trusted_network = config->strategy->trusted_network;
+  options.strategy.precision = *strategy::parse_precision(config->strategy->precision);
+  options.strategy.float32 = *train::parse_float32(config->strategy->float32);
   if (config->strategy->units == "blocks") options.strategy.units.rule = graph::UnitRule::kBlocks;
   options.rendezvous = {.place = request.place,
                         .token = request.token,

@@ -20,6 +20,8 @@ struct TrainRequest {
   std::filesystem::path trained = "trained";
   // What goes before the config's keys.
   std::optional<std::string> strategy = {};
+  std::optional<std::string> precision = {};
+  std::optional<std::string> float32 = {};
   std::optional<std::int64_t> epochs = {};
   std::optional<std::int64_t> batch_size = {};
   strategy::Place place = {};  // with a rank

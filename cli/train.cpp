@@ -78,6 +78,10 @@ void add_train(CLI::App& app) {
   command->add_option("--trained", request.trained, "The folder to save the model in")->capture_default_str();
   command->add_option("--strategy", request.strategy, "single or ddp; else that of [strategy]")
       ->check(CLI::IsMember({"single", "ddp"}));
+  command->add_option("--precision", request.precision, "float32, bf16 or fp16; else that of [strategy]")
+      ->check(CLI::IsMember({"float32", "bf16", "fp16"}));
+  command->add_option("--float32", request.float32, "exact or tf32; else that of [strategy]")
+      ->check(CLI::IsMember({"exact", "tf32"}));
   command->add_option("--epochs", request.epochs, "Else that of the config")->check(at_least(1));
   command->add_option("--batch-size", request.batch_size, "Of each rank; else that of the config")->check(at_least(1));
   add_place_options(*command, options->place);

@@ -75,6 +75,7 @@ void bind_node(pybind11::module_& module);
 void bind_optim(pybind11::module_& module);
 void bind_pipeline(pybind11::module_& module);
 void bind_plan(pybind11::module_& module);
+void bind_precision(pybind11::module_& module);
 void bind_rank(pybind11::module_& module);
 void bind_schedules(pybind11::module_& module);
 void bind_script(pybind11::module_& module);

@@ -128,9 +128,11 @@ std::vector<std::pair<int, int>> inputs_of(const Engine& engine, bool train) {
   return result;
 }
 
-void merge(const std::filesystem::path& train, const std::filesystem::path& eval, const std::filesystem::path& out) {
+void merge(const std::filesystem::path& train, const std::filesystem::path& eval, const std::filesystem::path& out,
+           std::vector<std::string> checked_precisions) {
   const py::gil_scoped_release release;
   ir::Model merged = unwrap(ir::merge_captures(unwrap(ir::read_archive(train)), unwrap(ir::read_archive(eval))));
+  merged.checked_precisions = std::move(checked_precisions);
   unwrap(ir::write_archive(merged, out));
 }
 
@@ -170,7 +172,8 @@ c10::IValue to_ivalue(const py::handle& object) {
 }
 
 void bind_graph(py::module_& module) {
-  module.def("merge", &merge, py::arg("train"), py::arg("eval"), py::arg("out"));
+  module.def("merge", &merge, py::arg("train"), py::arg("eval"), py::arg("out"), py::kw_only(),
+             py::arg("checked_precisions"));
   module.def("differences", &differences, py::arg("pairs"), py::arg("typed"));
   py::class_<Engine> model(module, "Model");
   module.def("load", &load, py::arg("path"), py::kw_only(), py::arg("weights") = "", py::arg("entry") = "");

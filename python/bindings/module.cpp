@@ -10,6 +10,7 @@ PYBIND11_MODULE(_core, module) {
   ravnest::python::bind_loop(module);
   ravnest::python::bind_training_process(module);
   ravnest::python::bind_node(module);
+  ravnest::python::bind_precision(module);
   ravnest::python::bind_rank(module);
   ravnest::python::bind_optim(module);
   ravnest::python::bind_pipeline(module);

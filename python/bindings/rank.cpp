@@ -118,6 +118,13 @@ void bind_rank(py::module_& module) {
             own.options.strategy.backend = accepted(train::parse_backend(name));
           },
           py::arg("name"))
+      .def(
+          "set_precision",
+          [](PyRankOptions& own, const std::string& precision, const std::string& float32) {
+            own.options.strategy.precision = accepted(strategy::parse_precision(precision));
+            own.options.strategy.float32 = accepted(train::parse_float32(float32));
+          },
+          py::arg("precision"), py::arg("float32"))
       .def_readwrite("token", &PyRankOptions::token)
       .def_readwrite("token_source", &PyRankOptions::token_source);
   py::class_<PyRank, TrainingProcess>(module, "Rank")

@@ -23,6 +23,7 @@ from .batch_dimension import Batch, usable_example
 from .export import export_graph
 from .grad_mode import computed_types, has_regions, inline_grad_regions
 from .modes import one_mode_warning
+from .precision import PRECISIONS, compare_types
 from .sparse_embeddings import DenseEmbeddings, asks_for_sparse, make_embeddings_dense
 from .torchscript import replay
 from .verify import compare, module_pass, untouched
@@ -30,6 +31,14 @@ from .verify import compare, module_pass, untouched
 _AUTOCAST_AROUND = (
     "torch.autocast is on around the capture of a TorchScript module or an ExportedProgram, which are captured as they "
     "are: leave the block, or capture the nn.Module"
+)
+_FIXED_TYPES = (
+    "TorchScript modules and ExportedPrograms have fixed their types already: a capture for 16 bits (precision=) needs "
+    "the nn.Module"
+)
+_TWO_PRECISIONS = (
+    "torch.autocast is on around a capture with precision={precision!r}, which are two ways to compute in 16 bits: "
+    "leave the block, or precision= out"
 )
 _DENSE = (
     "an embedding of the model asks for sparse gradients (sparse=True); ravnest captures it with dense ones, which all "
@@ -42,6 +51,7 @@ def capture(
     example_args: Any = (),
     example_kwargs: Mapping[str, Any] | None = None,
     path: str | os.PathLike[str] = "model.pt2",
+    precision: str = "float32",
 ) -> str:
     """Write `model` as one archive at `path` and return the path.
 
@@ -65,6 +75,9 @@ def capture(
             example of its own.
         example_kwargs: What its forward takes by keyword.
         path: The file to write.
+        precision: What it will be trained in, besides float32: "bf16" or "fp16". The graph is captured in float32 all
+            the same, and in addition run in that precision: every operator's result must be of the type that the model
+            itself gives there.
 
     Returns:
         The path.
@@ -73,6 +86,8 @@ def capture(
         CaptureError: The model cannot be captured, or what was captured gives other numbers than the model; the message
             has the reason. Nothing is written then, and a file that was there before stays.
     """
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(map(repr, PRECISIONS))}, not {precision!r}")
     args, kwargs = _example(model, example_args, example_kwargs)
     path = os.fspath(path)
     devices = range(torch.cuda.device_count())
@@ -87,16 +102,22 @@ def capture(
         if isinstance(model, ExportedProgram | torch.jit.ScriptModule):
             if autocasts:
                 raise CaptureError(_AUTOCAST_AROUND)
+            if precision != "float32":
+                raise CaptureError(_FIXED_TYPES)
             message = one_mode_warning(source.train, source.eval)
             if message:
                 warnings.warn(message, stacklevel=2)
+        if autocasts and precision != "float32":
+            raise CaptureError(_TWO_PRECISIONS.format(precision=precision))
         if source.made_dense:
             warnings.warn(_DENSE, stacklevel=2)
         folder = os.path.dirname(os.path.abspath(path))
         with tempfile.TemporaryDirectory(prefix=".capture-", dir=folder) as scratch:
             written = os.path.join(scratch, os.path.basename(path))
-            _write(source, scratch, written)
+            _write(source, scratch, written, [] if precision == "float32" else [precision])
             _check(source, written)
+            if precision != "float32":
+                _check_precision(source, written, precision)
             os.replace(written, path)
     return path
 
@@ -183,7 +204,7 @@ def _program_source(program, args, kwargs):
     return Source(program.module(), program, program, args, kwargs, one_mode=True, made_dense=made_dense)
 
 
-def _write(source, scratch, written):
+def _write(source, scratch, written, checked_precisions):
     train, evaluate = (os.path.join(scratch, f"{name}.pt2") for name in ("train", "eval"))
     for file, program in ((train, source.train), (evaluate, source.eval)):
         require_portable(program.call_spec.in_spec, "takes")
@@ -193,7 +214,7 @@ def _write(source, scratch, written):
         except Exception as error:
             raise CaptureError(f"torch.export could not write the model's graph: {error}") from error
     try:
-        _core.merge(train, evaluate, written)
+        _core.merge(train, evaluate, written, checked_precisions=checked_precisions)
     except _core.Error as error:
         raise CaptureError(f"the model cannot be captured: {error}") from error
 
@@ -221,6 +242,16 @@ def _check(source, written):
                 where = f"in {mode} mode at another batch size than the example's {batch.size}"
                 found.append(compare(graph, module, *other, train, where, types, only_here=found[-1] is None))
     _note_rounding([apart for apart in found if apart is not None])
+
+
+def _check_precision(source, written, precision):
+    core = _core.load(written)
+    device = next((tensor.device for tensor in source.module.parameters()), torch.device("cpu"))
+    if device.type != "cpu":
+        core.to(str(device))
+    for train, program in ((True, source.train), (False, source.eval)):
+        with source.mode(train) as module:
+            compare_types(core, module, program, source.args, source.kwargs, precision, train)
 
 
 def _note_rounding(found):

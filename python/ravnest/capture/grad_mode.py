@@ -9,6 +9,7 @@ gradient.
 """
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
@@ -33,6 +34,15 @@ def computed_types(program: ExportedProgram) -> set[torch.dtype]:
     graphs = [part.graph for part in program.graph_module.modules() if isinstance(part, GraphModule)]
     values = [node.meta.get("val") for graph in graphs for node in graph.nodes]
     return {value.dtype for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()}
+
+
+def operators(module: GraphModule) -> Iterator[Node]:
+    """Every call of an operator of torch, in order, those within autocast blocks where they run."""
+    for node in module.graph.nodes:
+        if _is_region(node) and node.target.name() == _AUTOCAST:
+            yield from operators(_autocast_graph(module, node))
+        elif isinstance(node.target, torch._ops.OpOverload):
+            yield node
 
 
 @contextlib.contextmanager

@@ -33,6 +33,8 @@ _WITHOUT_STRATEGY = {
     "units": "size",
     "backend": "auto",
     "trusted_network": False,
+    "precision": "float32",
+    "float32": "exact",
 }
 
 
@@ -88,6 +90,9 @@ class Node(NamedTensors):
         units: With a strategy: "size" or "blocks", what the model is cut into for sending its gradients.
         backend: With a strategy: what gradients go by. "nccl", "ring", or "auto": NCCL where every rank has a GPU.
         trusted_network: With a strategy: whether NCCL, which does not encrypt, may go over the network.
+        precision: With a strategy: what is computed in. "bf16" or "fp16" run the model on a 16-bit copy of its weights;
+            gradients are added up, and the optimizer works, in float32. fp16 has a dynamic loss scale.
+        float32: With a strategy: how a GPU multiplies what is in float32, "exact" or "tf32".
         **kwargs: There are no others; a wrong name is an error that has the right one.
 
     Attributes:
@@ -149,6 +154,8 @@ class Node(NamedTensors):
         units: str = "size",
         backend: str = "auto",
         trusted_network: bool = False,
+        precision: str = "float32",
+        float32: str = "exact",
         **kwargs: Any,
     ) -> None:
         self.strategy = strategy
@@ -159,6 +166,8 @@ class Node(NamedTensors):
             "units": units,
             "backend": backend,
             "trusted_network": trusted_network,
+            "precision": precision,
+            "float32": float32,
         }
         self.name = self._own_name(name)
         self.criterion, self.labels, self.test_labels = criterion, labels, test_labels

@@ -64,6 +64,7 @@ class RankNode(Node):
         options.units_are_blocks = self._of_strategy["units"] == "blocks"
         options.set_backend(self._of_strategy["backend"])
         options.trusted_network = self._of_strategy["trusted_network"]
+        options.set_precision(self._of_strategy["precision"], self._of_strategy["float32"])
         options.token, options.token_source = os.environ.get("RAVNEST_TOKEN"), "RAVNEST_TOKEN"
         with self._archive_of(model) as options.model:
             self._core = _core.Rank(options)
@@ -96,7 +97,8 @@ class RankNode(Node):
             return
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.pt2")
-            yield capture(model, self._of_strategy["example_args"], self._of_strategy["example_kwargs"], path)
+            example = self._of_strategy["example_args"], self._of_strategy["example_kwargs"]
+            yield capture(model, *example, path, self._of_strategy["precision"])
 
     @property
     def share(self) -> Share:

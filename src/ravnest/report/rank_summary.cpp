@@ -27,9 +27,16 @@ std::string rank_settings(const RanksSummary& summary) {
   std::string line = text("strategy ", printable(summary.strategy), ", ", summary.ranks.size(),
                           summary.ranks.size() == 1 ? " rank" : " ranks");
   if (!summary.backend.empty()) line += text(", by ", printable(summary.backend));
+  if (summary.precision != "float32") line += text(", ", printable(summary.precision));
   if (!summary.run.compression.empty()) line += text(", compression ", printable(summary.run.compression));
   if (summary.run.updates_per_epoch > 0) line += text(", ", summary.run.updates_per_epoch, " updates per epoch");
   return line + "\n";
+}
+
+std::string skipped_line(const SkippedUpdates& skipped) {
+  if (skipped.updates == 0) return "";
+  return text(skipped.updates, skipped.updates == 1 ? " update" : " updates",
+              " skipped: gradients were not finite in fp16; loss scale ", skipped.loss_scale, "\n");
 }
 
 std::string rank_table(const std::vector<RankSummary>& ranks) {
@@ -71,7 +78,7 @@ std::string rank_verdict(const std::vector<RankSummary>& ranks) {
 }  // namespace
 
 std::string summary_text(const RanksSummary& summary) {
-  std::string lines = headline(summary.run) + rank_settings(summary);
+  std::string lines = headline(summary.run) + rank_settings(summary) + skipped_line(summary.skipped);
   if (summary.ranks.empty()) return lines;
   return text(lines, "\n", rank_table(summary.ranks), "\n", rank_verdict(summary.ranks));
 }

@@ -24,11 +24,19 @@ struct RankSummary {
   bool operator==(const RankSummary&) const = default;
 };
 
+// Of fp16: updates whose gradients were not finite.
+struct SkippedUpdates {
+  std::uint64_t updates = 0;
+  double loss_scale = 1;  // in the end
+};
+
 // What of RunSummary is meant of any run, with the ranks in the place of the nodes.
 struct RanksSummary {
   RunSummary run;  // without nodes, schedule and window
   std::string strategy = "ddp";
   std::string backend;  // "the ring", "NCCL"
+  std::string precision = "float32";
+  SkippedUpdates skipped = {};
   std::vector<RankSummary> ranks;
 };
 

@@ -31,6 +31,16 @@ TEST(RankSummary, SaysWhatWasDoneHowAndByWhom) {
   EXPECT_THAT(text, HasSubstr("rank_1       90 %     54 %      27 %     9 %      5 %  2.00 MB   3.00 MB"));
 }
 
+TEST(RankSummary, SaysHowManyUpdatesFp16Skipped) {
+  RanksSummary summary = of({});
+  EXPECT_THAT(summary_text(summary), Not(HasSubstr("skipped")));
+  summary.precision = "fp16";
+  summary.skipped = {.updates = 3, .loss_scale = 16384};
+  EXPECT_THAT(summary_text(summary), HasSubstr("by the ring, fp16, 25 updates per epoch\n"
+                                               "3 updates skipped: gradients were not finite in fp16; loss scale "
+                                               "16384\n"));
+}
+
 TEST(RankSummary, NamesTheRankThatAllWaitFor) {
   EXPECT_THAT(summary_text(of({rank("rank_0", 4, 5), rank("rank_1", 9, 0.1)})),
               HasSubstr("Limited by rank_1: it computed for 90 % of the time, rank_0 for 40 %"));

@@ -49,6 +49,10 @@ class RankCase:
     most_in_last: int = 1  # samples that a rank has in its last batch; rank 0 has them, the others one less
 
     @property
+    def precision(self) -> str:
+        return self.node.get("precision", "float32")
+
+    @property
     def update_frequency(self) -> int:
         return self.node.get("update_frequency", 1)
 
@@ -88,9 +92,10 @@ def _of(name: str) -> models.Case:
 
 
 ADAMW = {"optimizer": torch.optim.AdamW, "options": {"lr": 1e-3, "weight_decay": 0.1}}
+# Batch norm refuses a single sample, and with few of them and large steps makes chaos of differences by rounding.
+DIGITS = {"options": {"lr": 1e-3, "momentum": 0.9}, "batch": 16, "most_in_last": 9}
 CASES = [
-    # Batch norm refuses a single sample, and with few of them and large steps makes chaos of differences by rounding.
-    RankCase("digits", _of("digits"), options={"lr": 1e-3, "momentum": 0.9}, batch=16, most_in_last=9),
+    RankCase("digits", _of("digits"), **DIGITS),
     RankCase("transformer", _of("gpt"), **ADAMW),
     RankCase("vit", _of("vit_b32"), **ADAMW),
     RankCase("bert", _of("bert"), **ADAMW),
@@ -102,6 +107,21 @@ CASES = [
     RankCase("clip_value", _of("gpt"), node={"clip_value": 0.001}),
     RankCase("frozen", _of("frozen"), **ADAMW),
     RankCase("unreached", models.Case("two_heads", TwoHeads, models.rows()), **ADAMW),
+]
+
+BF16, FP16 = {"precision": "bf16"}, {"precision": "fp16"}
+IN_16_BITS = [
+    RankCase("digits_bf16", _of("digits"), **DIGITS, node=BF16),
+    RankCase("digits_fp16", _of("digits"), **DIGITS, node=FP16),
+    RankCase("transformer_bf16", _of("gpt"), **ADAMW, node=BF16),
+    RankCase("transformer_fp16", _of("gpt"), **ADAMW, node=FP16),
+    RankCase("vit_bf16", _of("vit_b32"), **ADAMW, node=BF16),
+    RankCase("tied_bf16", _of("gpt_tied"), node=BF16),
+    RankCase("frozen_bf16", _of("frozen"), **ADAMW, node=BF16),
+    RankCase("accumulating_bf16", _of("gpt"), node={**BF16, "update_frequency": 2}),
+    RankCase("accumulating_fp16", _of("gpt"), node={**FP16, "update_frequency": 2}),
+    RankCase("clip_norm_bf16", _of("gpt"), node={**BF16, "clip_norm": 0.01}),
+    RankCase("clip_norm_fp16", _of("gpt"), node={**FP16, "clip_norm": 0.01}),
 ]
 
 
@@ -151,9 +171,61 @@ class OneProcess(Eager):
                 parameter.grad = None
         for parameter, gradient in zip(self.parameters, sums, strict=True):
             parameter.grad = gradient
-        clip(self.case, self.parameters)
-        self._end(update=True)
+        if self._gradients_are_good():
+            clip(self.case, self.parameters)
+            self._end(update=True)
+        self.optimizer.zero_grad()
         return loss
+
+    def _gradients_are_good(self) -> bool:
+        return True
+
+
+TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
+
+
+class In16Bits(OneProcess):
+    """The same by FSDP2's policy for mixed precision, written by hand.
+
+    16-bit copies of the weights for each pass, losses and sums of gradients in float32, and for fp16 the loss scale of
+    torch.amp.GradScaler.
+    """
+
+    def __init__(self, case: RankCase, graph: ravnest.Graph, world: int):
+        super().__init__(case, graph, world)
+        self.dtype = TYPES[case.precision]
+        self.scale = 65536.0 if case.precision == "fp16" else 1.0
+        norms = [part for part in self.module.modules() if isinstance(part, NORMS)]
+        kept = {id(parameter) for norm in norms for parameter in norm.parameters()}
+        self.cast = [(name, own) for name, own in self.module.named_parameters() if id(own) not in kept]
+
+    def _pass(self, inputs, targets, weight) -> float:
+        copies = {name: own.detach().to(self.dtype).requires_grad_(own.requires_grad) for name, own in self.cast}
+        inputs = [each.to(self.dtype) if each.is_floating_point() else each for each in inputs]
+        args, kwargs = pytree.tree_unflatten(inputs, self.spec)
+        self.random.begin(self.passes)
+        self.passes += 1
+        with self.random:
+            outputs = torch.func.functional_call(self.module, copies, args, kwargs)
+        back = lambda each: each.float() if each.dtype == self.dtype else each  # noqa: E731
+        loss = self.criterion(pytree.tree_map_only(torch.Tensor, back, outputs), targets)
+        factor = weight * self.scale
+        (loss if factor == 1 else loss * factor).backward()
+        for name, own in self.cast:
+            gradient = copies[name].grad
+            if gradient is not None:
+                own.grad = gradient.float() if own.grad is None else own.grad + gradient
+        return loss.item()
+
+    def _gradients_are_good(self) -> bool:
+        gradients = [own.grad for own in self.parameters if own.grad is not None]
+        good = all(bool(gradient.isfinite().all()) for gradient in gradients)
+        for gradient in gradients:
+            gradient.mul_(1 / self.scale)
+        if not good:
+            self.scale /= 2
+        return good
 
 
 def train_with_torch(case: RankCase, graph: ravnest.Graph, rank: int, world: int) -> list[float]:

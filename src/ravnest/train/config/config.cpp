@@ -23,10 +23,12 @@ constexpr std::array<std::string_view, 24> kKeys = {
 // They mean nothing where one process has the whole model.
 constexpr std::array<std::string_view, 7> kPipelineKeys = {"schedule", "microbatches",  "reduce_factor", "average",
                                                            "outer",    "average_optim", "recompute"};
-constexpr std::array<std::string_view, 5> kStrategyKeys = {"name", "units", "broadcast_buffers", "backend",
-                                                           "trusted_network"};
+constexpr std::array<std::string_view, 7> kStrategyKeys = {
+    "name", "units", "broadcast_buffers", "backend", "trusted_network", "precision", "float32"};
 constexpr std::array<std::string_view, 2> kStrategies = {"single", "ddp"};
 constexpr std::array<std::string_view, 3> kBackends = {"auto", "ring", "nccl"};
+constexpr std::array<std::string_view, 3> kPrecisions = {"float32", "bf16", "fp16"};
+constexpr std::array<std::string_view, 2> kFloat32Modes = {"exact", "tf32"};
 constexpr std::array<std::string_view, 2> kUnitRules = {"size", "blocks"};
 constexpr std::array<std::string_view, 3> kOuterKeys = {"name", "momentum", "rate"};
 constexpr std::array<std::string_view, 1> kOuterNames = {"nesterov"};
@@ -162,6 +164,8 @@ std::optional<StrategyConfig> read_strategy(const Section& top) {
   set(config.broadcast_buffers, section->flag("broadcast_buffers"));
   set(config.backend, section->word("backend", kBackends));
   set(config.trusted_network, section->flag("trusted_network"));
+  set(config.precision, section->word("precision", kPrecisions));
+  set(config.float32, section->word("float32", kFloat32Modes));
   return config;
 }
 

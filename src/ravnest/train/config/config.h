@@ -59,8 +59,10 @@ struct StrategyConfig {
   std::string name = "single";  // or "ddp"
   std::string units = "size";   // or "blocks": what the model is cut into for sending gradients
   bool broadcast_buffers = true;
-  std::string backend = "auto";  // or "ring" or "nccl": what gradients go by
-  bool trusted_network = false;  // NCCL, which does not encrypt, may go over the network
+  std::string backend = "auto";       // or "ring" or "nccl": what gradients go by
+  bool trusted_network = false;       // NCCL, which does not encrypt, may go over the network
+  std::string precision = "float32";  // or "bf16" or "fp16": what is computed in, beside 32-bit weights
+  std::string float32 = "exact";      // or "tf32": how a GPU multiplies what is in 32 bits
 };
 
 struct DataConfig {

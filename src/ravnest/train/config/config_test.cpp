@@ -296,6 +296,18 @@ TEST(TrainConfig, WhatIsFoundWrongLaterNamesTheLineToo) {
   EXPECT_EQ(Lines().at(invalid("lr")), invalid("lr"));
 }
 
+TEST(TrainConfig, TheStrategySaysWhatIsComputedIn) {
+  const auto config = decoded(small("loss = 'mse'\n[strategy]\nprecision = 'bf16'\nfloat32 = 'tf32'"));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->strategy->precision, "bf16");
+  EXPECT_EQ(config->strategy->float32, "tf32");
+  EXPECT_EQ(StrategyConfig().precision, "float32");
+  EXPECT_THAT(decoded(small("loss = 'mse'\n[strategy]\nprecision = 'half'")).status().message(),
+              AllOf(HasSubstr("strategy.precision"), HasSubstr("float32"), HasSubstr("bf16"), HasSubstr("fp16")));
+  EXPECT_THAT(decoded(small("loss = 'mse'\n[strategy]\nfloat32 = 'fast'")).status().message(),
+              AllOf(HasSubstr("exact"), HasSubstr("tf32")));
+}
+
 TEST(TrainConfig, TextThatIsNotTomlNamesItsLine) {
   EXPECT_THAT(decoded("epochs = 1\nseed = = 2").status().message(), StartsWith("runs/train.toml, line 2, column 8: "));
   for (const std::string_view header : {"[=data]", "[.data]", "[\x12]", "[[+]]"})

@@ -102,6 +102,11 @@ Status Rank::configure(TrainingOptions training_options) {
   if (rank() != 0)
     training_options_.record.loss_file = training_options_.record.accuracy_file = std::filesystem::path();
   record_ = std::make_unique<RunRecord>(training_options_.record);
+  if (options_.strategy.precision == strategy::Precision::kFp16 && training_options_.codec != codec::Codec()) {
+    return invalid("compression \"", codec::to_string(training_options_.codec),
+                   "\" does not go with precision \"fp16\", whose gradients are scaled until they overflow: leave one "
+                   "of them out, or take \"bf16\"");
+  }
   const auto cuts = graph::unit_cuts(engine_.model(), options_.strategy.units);
   if (!cuts.ok()) return cuts.status();
   auto chain = strategy::Chain::cut(engine_, *cuts);
@@ -111,6 +116,7 @@ Status Rank::configure(TrainingOptions training_options) {
   ddp.criterion = training_options_.criterion;
   ddp.broadcast_buffers = options_.strategy.broadcast_buffers;
   ddp.compression = training_options_.codec;
+  ddp.precision = options_.strategy.precision;
   ddp.wait = [this](strategy::Pending& pending) { return wait(pending, poll_); };
   ddp.on_gradients = training_options_.clipping();
   ddp_ = std::make_unique<strategy::Ddp>(engine_, std::move(*chain), tensors(), std::move(training_options_.optimizer),
@@ -124,6 +130,8 @@ Status Rank::begin(const std::string& call, const Poll& poll) {
   std::map<std::string, std::string> settings = training_options_.settings;
   settings["seed"] = std::to_string(training_options_.seed);
   settings["compression"] = codec::to_string(training_options_.codec);
+  settings["precision"] = strategy::precision_name(options_.strategy.precision);
+  settings["float32"] = float32_name(options_.strategy.float32);
   wire::Ready ready{.call = call, .settings = {}};
   for (const auto& [setting, value] : settings) ready.settings.push_back({setting, value});
   ready.settings.push_back({"optimizer", described(ddp_->optimizer())});
@@ -194,9 +202,10 @@ Status Rank::train(const Batch& batch) {
   if (!of_all.ok()) return of_all.status();
   if (Status taken = take_reports(engine_.device().is_cpu() ? 0 : kLossesUnderWay); !taken.ok()) return taken;
   if (updates) reach(batch.epoch);
-  if (ranks_) ranks_->at_step(ddp_->updates() + 1);
+  if (ranks_) ranks_->at_step(ddp_->steps() + 1);
   const double weight = *of_all == 0 ? 0 : static_cast<double>(own) / static_cast<double>(*of_all);
   const std::uint64_t updates_before = ddp_->updates();
+  const std::uint64_t skipped_before = ddp_->steps() - updates_before;
   wire::PassHead head = head_of(whole, trained_, weight);
   head.step = trained_ * static_cast<std::uint64_t>(world()) + static_cast<std::uint64_t>(rank());
   auto loss = plainly(
@@ -208,7 +217,16 @@ Status Rank::train(const Batch& batch) {
   reports_.push_back({offer, std::move(*loss)});
   ++trained_;
   if (ddp_->updates() != updates_before && training_options_.on_update) training_options_.on_update(ddp_->updates());
+  warn_of_skipped(skipped_before);
   return {};
+}
+
+// Once: fp16 begins with a scale that is too large for many models, and finds its own within a few updates.
+void Rank::warn_of_skipped(std::uint64_t skipped_before) {
+  if (skipped_before > 0 || ddp_->steps() == ddp_->updates()) return;
+  warn(text("the gradients of update ", ddp_->steps(),
+            " were not finite in fp16: all ranks skip it, and halve the loss scale to ", ddp_->loss_scale()->scale(),
+            ". The summary counts such updates"));
 }
 
 // Losses that have arrived go into the record, but for the newest ones.
@@ -377,12 +395,16 @@ report::RanksSummary Rank::summary(double seconds, std::uint64_t samples, std::u
   summary.run.seconds = seconds;
   summary.run.samples = samples;
   summary.run.epochs = epochs;
-  if (epochs > 0) summary.run.updates_per_epoch = ddp_->updates() / epochs;
+  if (epochs > 0) summary.run.updates_per_epoch = ddp_->steps() / epochs;
   summary.run.accuracy = record_->accuracy();
   summary.run.bad_losses = record_->bad_losses();
   if (training_options_.codec != codec::Codec()) summary.run.compression = codec::to_string(training_options_.codec);
   if (world() > 1) summary.backend = nccl_ ? "NCCL" : "the ring";
   summary.strategy = world() > 1 ? "ddp" : "single";
+  summary.precision = strategy::precision_name(options_.strategy.precision);
+  if (options_.strategy.float32 == Float32::kTf32) summary.precision += " with tf32";
+  if (const auto& scale = ddp_->loss_scale())
+    summary.skipped = {.updates = scale->skipped(), .loss_scale = scale->scale()};
   summary.ranks = work_;
   return summary;
 }

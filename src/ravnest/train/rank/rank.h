@@ -36,6 +36,7 @@
 #include "ravnest/train/node/run_record.h"
 #include "ravnest/train/node/training_options.h"
 #include "ravnest/train/rank/backend.h"
+#include "ravnest/train/rank/float32.h"
 
 namespace ravnest::train {
 
@@ -45,6 +46,8 @@ struct StrategyOptions {
   bool broadcast_buffers = true;
   Backend backend = Backend::kAuto;
   bool trusted_network = false;  // NCCL, which does not encrypt, may go over the network
+  strategy::Precision precision = strategy::Precision::kFloat32;
+  Float32 float32 = Float32::kExact;
 };
 
 struct RankOptions {
@@ -111,12 +114,15 @@ class Rank final : public BatchSink {
   Status compare(const wire::Ready& ready);
   Result<std::uint64_t> samples_of_all(const Batch& batch);
   Status train(const Batch& batch);
+  void warn_of_skipped(std::uint64_t skipped_before);
   Status evaluate(const Batch& batch);
   Status take_reports(std::size_t keep);
   Status compare_parameters();
   Status gather_work();
   void reach(std::uint64_t epochs);
+
   const RankOptions options_;
+  std::optional<Float32Mode> float32_;  // none on the CPU, which has no TF32
   graph::Engine engine_;
   std::unique_ptr<strategy::Ranks> ranks_;  // none where this is the only one
   std::unique_ptr<strategy::Communicator> communicator_;

@@ -45,7 +45,9 @@ c10::Device device_of(const graph::Engine& engine) {
 
 }  // namespace
 
-Rank::Rank(RankOptions options, graph::Engine engine) : options_(std::move(options)), engine_(std::move(engine)) {}
+Rank::Rank(RankOptions options, graph::Engine engine) : options_(std::move(options)), engine_(std::move(engine)) {
+  if (!options_.device.is_cpu()) float32_.emplace(options_.strategy.float32);
+}
 
 Result<std::unique_ptr<Rank>> Rank::open(RankOptions options, const Poll& poll) {
   if (options.device.is_cpu()) graph::keep_large_blocks();
@@ -55,6 +57,8 @@ Result<std::unique_ptr<Rank>> Rank::open(RankOptions options, const Poll& poll) 
     return invalid(options.model.string(), " is stage ", engine->stage()->index, " of ", engine->stage()->count,
                    ": a rank trains a whole model, as ravnest.capture or `ravnest model` writes it");
   }
+  if (Status fits = strategy::check_precision(*engine, options.strategy.precision, options.model.string()); !fits.ok())
+    return fits;
   const auto digest = digest_of(*engine);
   if (!digest.ok()) return digest.status();
   strategy::RendezvousOptions meeting = options.rendezvous;

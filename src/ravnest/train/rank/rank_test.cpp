@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,9 @@ class RankTest : public testing::RunTest {
  protected:
   RankTest() { EXPECT_EQ(ir::write_archive(network(), "model.pt2"), Status()); }
 
-  Result<std::unique_ptr<Rank>> open(int rank, int world) const {
+  Result<std::unique_ptr<Rank>> open(int rank, int world, const StrategyOptions& strategy = {}) const {
     RankOptions options;
+    options.strategy = strategy;
     options.model = "model.pt2";
     options.log = Logger("test", Level::kOff);
     options.rendezvous.place = {.rank = rank,
@@ -49,8 +51,9 @@ class RankTest : public testing::RunTest {
   }
 
   // The parameters that it ends with.
-  Status train(int rank, int world, const TrainConfig& config, std::vector<at::Tensor>* ended = nullptr) const {
-    auto own = open(rank, world);
+  Status train(int rank, int world, const TrainConfig& config, std::vector<at::Tensor>* ended = nullptr,
+               const StrategyOptions& strategy = {}) const {
+    auto own = open(rank, world, strategy);
     if (!own.ok()) return own.status();
     auto trainer = RankTrainer::prepare(**own, config, {});
     if (!trainer.ok()) return trainer.status();
@@ -69,6 +72,7 @@ class RankTest : public testing::RunTest {
   }
 
   const std::uint16_t port_ = free_port();
+  std::ostringstream said_;
 };
 
 TEST_F(RankTest, TwoRanksTrainAndValidateAsOneProcessWithTwiceTheBatch) {
@@ -122,6 +126,87 @@ TEST_F(RankTest, RanksWithOtherLearningRatesDoNotTrain) {
       },
       2);
   for (const Status& outcome : outcomes) EXPECT_THAT(outcome.message(), HasSubstr("lr 0.02"));
+}
+
+TEST_F(RankTest, RanksInOtherPrecisionsDoNotTrain) {
+  const auto outcomes = at_once(
+      [&](int rank) {
+        StrategyOptions strategy;
+        if (rank == 1) strategy.precision = strategy::Precision::kBf16;
+        return train(rank, 2, config("epochs = 1"), nullptr, strategy);
+      },
+      2);
+  for (const Status& outcome : outcomes)
+    EXPECT_THAT(outcome.message(), HasSubstr("precision is float32 on rank_0 and bf16 on rank_1"));
+}
+
+TEST_F(RankTest, In16BitsTwoRanksTrainAndSave32BitWeights) {
+  StrategyOptions strategy;
+  strategy.precision = strategy::Precision::kBf16;
+  std::vector<std::vector<at::Tensor>> ended(2);
+  const auto outcomes = at_once(
+      [&](int rank) { return train(rank, 2, config("epochs = 3"), &ended[static_cast<std::size_t>(rank)], strategy); },
+      2);
+  for (const Status& outcome : outcomes) ASSERT_EQ(outcome, Status());
+  const std::vector<double> losses = numbers("losses.txt");
+  EXPECT_LT(losses.back(), losses.front());
+  for (std::size_t i = 0; i < ended[0].size(); ++i) {
+    EXPECT_EQ(ended[0][i].scalar_type(), at::kFloat);
+    EXPECT_TRUE(at::equal(ended[0][i], ended[1][i])) << i;
+  }
+}
+
+// A loss of 1e30 times another, once: the scheduler does not step, the loss has its line, and all go on.
+TEST_F(RankTest, AnUpdateThatFp16SkipsIsSaidOnceAndCounted) {
+  StrategyOptions strategy;
+  strategy.precision = strategy::Precision::kFp16;
+  const auto outcomes = at_once(
+      [&](int rank) -> Status {
+        auto own = open(rank, 2, strategy);
+        if (!own.ok()) return own.status();
+        std::ostringstream of_others;
+        std::uint64_t scheduled = 0;
+        TrainingOptions options;
+        options.optimizer = std::move(*optim::make_optimizer("SGD", {{"lr", 0.01}}));
+        options.criterion = [&](const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
+          const double factor = head.batch == 1 || head.batch == 2 ? 1e30 : 1;
+          return worker::Verdict{outputs[0].toTensor().square().mean() * factor, kBatch, 0};
+        };
+        options.on_update = [&](std::uint64_t) { ++scheduled; };
+        report::Progress progress(rank == 0 ? said_ : of_others);
+        options.record.progress = &progress;
+        if (Status done = (*own)->configure(std::move(options)); !done.ok()) return done;
+        if (Status begun = (*own)->begin("train", patient()); !begun.ok()) return begun;
+        Position position;
+        Feeder feeder(**own, position, patient());
+        for (int i = 0; i < 4; ++i) {
+          if (Status fed = feeder.train({{testing::inputs().slice(0, 0, kBatch)}, 0}); !fed.ok()) return fed;
+        }
+        feeder.end_epoch();
+        if (Status over = (*own)->finish({false, "", 1}, patient()); !over.ok()) return over;
+        EXPECT_EQ(scheduled, 2U);
+        const report::RanksSummary summary = (*own)->summary(1, 4 * kBatch, 1);
+        EXPECT_THAT(report::summary_text(summary),
+                    HasSubstr("2 updates skipped: gradients were not finite in fp16; loss scale 16384"));
+        EXPECT_EQ(summary.run.updates_per_epoch, 4U);
+        return {};
+      },
+      2);
+  for (const Status& outcome : outcomes) EXPECT_EQ(outcome, Status());
+  EXPECT_EQ(numbers("losses.txt").size(), 4U);
+  const std::string said = said_.str();
+  const std::string sentence =
+      "the gradients of update 2 were not finite in fp16: all ranks skip it, and halve the loss "
+      "scale to 32768";
+  ASSERT_THAT(said, HasSubstr(sentence));
+  EXPECT_EQ(said.find("not finite in fp16", said.find(sentence) + sentence.size()), std::string::npos) << said;
+}
+
+TEST_F(RankTest, CompressionDoesNotGoWithFp16) {
+  StrategyOptions strategy;
+  strategy.precision = strategy::Precision::kFp16;
+  EXPECT_THAT(train(0, 1, config("epochs = 1\ncompression = \"int8\""), nullptr, strategy).message(),
+              HasSubstr("compression \"int8\" does not go with precision \"fp16\""));
 }
 
 TEST_F(RankTest, ParametersThatHaveComeApartAreSavedByNobody) {

@@ -1,11 +1,14 @@
-"""Every case of rank_cases.py by this rank of ravnest, then by PyTorch's DDP: rank_numbers.py ARCHIVES CASE..."""
+"""Every case of rank_cases.py by this rank of ravnest, then by PyTorch's DDP where that is a peer.
+
+rank_numbers.py WORLD ARCHIVES CASE...
+"""
 
 import sys
 from pathlib import Path
 
 import torch
 import torch.distributed
-from support.rank_cases import CASES, SEED, RankCase, loss_of, train_with_torch, write_numbers
+from support.rank_cases import CASES, IN_16_BITS, SEED, RankCase, loss_of, train_with_torch, write_numbers
 
 import ravnest
 from ravnest import Node, Trainer
@@ -42,12 +45,15 @@ def train(case: RankCase, archive: Path, folder: Path) -> tuple[Node, list[float
 
 def main(archives: Path, names: list[str]) -> None:
     torch.set_num_threads(1)
-    for case in CASES:
+    for case in [*CASES, *IN_16_BITS]:
         if case.name not in names:
             continue
         folder, archive = Path(case.name).absolute(), archives / f"{case.model.name}.pt2"
         folder.mkdir(exist_ok=True)
         node, losses = train(case, archive, folder)
+        if case in IN_16_BITS:
+            write_numbers(folder, node.rank, {"losses": losses})
+            continue
         if not torch.distributed.is_initialized():
             # By a file: the port of the run is ravnest's.
             torch.distributed.init_process_group(
@@ -55,7 +61,8 @@ def main(archives: Path, names: list[str]) -> None:
             )
         torchs = train_with_torch(case, ravnest.load(archive), node.rank, node.world)
         write_numbers(folder, node.rank, {"losses": losses, "torch": torchs})
-    torch.distributed.destroy_process_group()
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 main(Path(sys.argv[2]), sys.argv[3:])
