@@ -1,7 +1,6 @@
 """One node of a plan: its stage of the model, trained together with the other nodes of its cluster."""
 
 import os
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,19 +8,18 @@ import torch
 
 from .. import _core
 from ..capture.autocast import refuse_autocast_around
-from ..engine.named_tensors import NamedTensors
 from ..engine.signature import Signature
-from ..errors import Error
 from ..keywords import refuse_unknown
 from ..seed import current_seed
 from ..settings import check_training_numbers, compression_name, outer_settings, whole_number
 from .configure import configure, criterion_of
-from .criterion import Faults, farewell_of
+from .criterion import farewell_of
 from .custom_stage import captured_stage
 from .endings import end_in_words
 from .environment import name_from_outside, share_cores
+from .feeding import Feeding
 from .optimizers import StageOptimizer
-from .run import Run, serve
+from .run import Run
 from .schedulers import StageScheduler
 from .sharding import Share
 
@@ -38,7 +36,7 @@ _WITHOUT_STRATEGY = {
 }
 
 
-class Node(NamedTensors):
+class Node(Feeding):
     """A node of the plan in `node_data/`, from the moment it is made a member of its cluster.
 
     The same script runs on every node; only `name` ("node_0", "node_17") differs. Without it the environment variable
@@ -158,6 +156,7 @@ class Node(NamedTensors):
         float32: str = "exact",
         **kwargs: Any,
     ) -> None:
+        super().__init__()
         self.strategy = strategy
         self._of_strategy = {
             "example_args": example_args,
@@ -178,17 +177,10 @@ class Node(NamedTensors):
         self.loss_filename = loss_filename
         self.clip_value, self.clip_norm = clip_value, clip_norm
         self.seed = current_seed() if seed is None else seed
-        self.label_digest: int | None = None  # of the batch that is fed next; 0: it has none; None: not known
         self.progress = progress
         self._scheduler = StageScheduler(lr_scheduler, dict(lr_scheduler_params or {}), lr_step_on_epoch_change)
         self.batch_size: int | None = None  # of labels that come without batches; None: as planned
         self._shard: bool | None = None  # whether training data are cut, once a Trainer has said so
-        self._call: str | None = None
-        self._configured = self._served = False
-        self._run_id = uuid.uuid4().hex[:12]
-        self._core: Any = None  # _core.Node; of a rank _core.Rank
-        self._faults = Faults()
-        self.stop_at_nan = False
         self.outer: tuple[float, float] | None = None
         end_in_words(self.name)
 
@@ -238,12 +230,6 @@ class Node(NamedTensors):
         self._signatures = {train: Signature(core, train) for train in (True, False)}
         self.run = Run(lambda: self._member, core.position, self._signatures)
         self._optimizer = StageOptimizer(core, optimizer, options)
-
-    @property
-    def _member(self) -> Any:
-        if self._core is None:
-            raise Error(f"{self.name} has left its {'run' if self.strategy else 'cluster'}")
-        return self._core
 
     @property
     def epoch(self) -> int:
@@ -317,161 +303,6 @@ class Node(NamedTensors):
 
     def _tensors(self) -> tuple[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]]:
         return self._member.parameters(), self._member.buffers()
-
-    def forward_compute(self, tensors: Any = None, **kwargs: Any) -> None:
-        """Train on a batch. Returns as soon as there is room for the next one; `wait_for_backwards` waits for all.
-
-        Args:
-            tensors: The model's inputs by position: a tensor, a sequence of them, or a dict by name.
-            **kwargs: The model's inputs by keyword (`attention_mask` or `l_attention_mask_`).
-        """
-        self.train_on(tensors, kwargs)
-
-    def train_on(self, tensors: Any, kwargs: Mapping[str, Any]) -> None:
-        """`forward_compute` with the keywords in a dict: their names may be any.
-
-        Args:
-            tensors: The model's inputs by position.
-            kwargs: The model's inputs by keyword.
-        """
-        if not self.is_root:
-            return
-        self._direct_call()
-        digest, self.label_digest = self.label_digest, None
-        if digest is None and self.share.parts > 1:
-            raise Error(
-                "with shard=True a training loop takes its batches from trainer.train_loader, cut as the labels are"
-            )
-        self.run.train(tensors, kwargs, digest or 0)
-
-    def no_grad_forward_compute(self, tensors: Any = None, output_type: str | None = None, **kwargs: Any) -> Any:
-        """Run a batch through the model in eval mode.
-
-        Args:
-            tensors: The model's inputs by position, as for `forward_compute`.
-            output_type: "val_accuracy" or "accuracy" counts the batch in the present sweep, against `test_labels`: the
-                sweep ends when something else is done, and of "val_accuracy" leaves a line in val_accuracies.txt.
-                "prediction", or None, gives the model's outputs.
-            **kwargs: The model's inputs by keyword.
-
-        Returns:
-            The model's outputs, where they are asked for, on the root.
-        """
-        if not self.is_root:
-            return None
-        self._direct_call()
-        if output_type in (None, "prediction"):
-            return self.run.predict(tensors, kwargs)
-        if output_type not in ("val_accuracy", "accuracy"):
-            raise ValueError(f"output_type must be 'val_accuracy', 'accuracy' or 'prediction', not {output_type!r}")
-        self.run.validate(tensors, kwargs, 0, output_type == "val_accuracy")
-        return None
-
-    def wait_for_backwards(self) -> None:
-        """Wait until all batches are trained on everywhere: the end of an epoch."""
-        if not self.is_root or self._call is None:
-            return
-        self.run.wait_for_epoch()
-
-    def trigger_save_submodel(self) -> None:
-        """Save the stages: on all nodes when the root calls it while it trains, otherwise this node's."""
-        if self._call is None:
-            self._member.save()
-        elif self.is_root:
-            self._finish(save=True, goes_on=True)
-            self._member.begin(self._call)
-
-    def reset(self) -> None:
-        """Forget how many batches there were: the next one is the first of a new epoch."""
-        self.run.end_epoch()
-        self.n_forwards = 0
-
-    def start(self) -> None:
-        """A node runs from the moment it is made; this is for scripts that call it."""
-
-    init_server = start_grpc_server = check_load_forward_buffer = start
-
-    def stop(self) -> None:
-        """Leave the cluster in good order. One that is not the root first serves what the root has begun by itself."""
-        if self._core is None:
-            return
-        try:
-            if self.is_root and self._call is not None:
-                self.leave_call(save=False)
-            elif not self.is_root and not self._served:
-                self.call("direct", lambda: None)
-        finally:
-            self._core.close()
-            self._core = None
-
-    def get_latest_weights(self) -> None:
-        """Take the newest weights of the other clusters, by a round with them; a cluster that comes late adds nothing.
-
-        To be called on all nodes of the cluster. Where there is one cluster, its own weights are the newest.
-        """
-        if self.clusters > 1:
-            self.call("get_latest_weights", self._member.average)
-
-    def __enter__(self) -> "Node":
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            self.stop()
-            return
-        self._faults.explain(error)
-        if self._core is not None:
-            self._core.stop(*farewell_of(error))
-            self._core.close()
-            self._core = None
-
-    def call(self, name: str, body: Callable[[], Any], save: bool = False) -> Any:
-        """Run something on the root; on other nodes serve until the root's call of the same name is over.
-
-        Args:
-            name: Of the call.
-            body: What the root runs.
-            save: Whether all stages are saved at the end.
-
-        Returns:
-            What `body` does; on other nodes nothing, but the accuracy that the root found where it evaluates.
-        """
-        if self._call is not None:
-            return body()
-        core = self._member
-        self._configure(core)
-        self._served = True
-        self._call = name
-        try:
-            core.begin(name)
-            if not self.is_root:
-                return serve(core, name)
-            result = body()
-            if self._call is not None:
-                self.leave_call(save)
-            return result
-        except BaseException as error:
-            self._faults.explain(error)
-            core.stop(*farewell_of(error))
-            raise
-        finally:
-            self._call = None
-
-    def _direct_call(self):
-        """A root whose script has no Trainer is in one call until it stops."""
-        if self._call is None:
-            self._configure(self._member)
-            self._member.begin("direct")
-            self._call = "direct"
-
-    def leave_call(self, save: bool = False) -> None:
-        """The root's call is over: the other nodes return from theirs, and save their stages if asked to."""
-        self.run.end_sweep()
-        self._finish(save)
-        self._call = None
-
-    def _finish(self, save: bool, goes_on: bool = False) -> None:
-        self._member.finish(save=save, run=self._run_id, goes_on=goes_on)
 
     @property
     def _root_name(self) -> str:
