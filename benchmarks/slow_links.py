@@ -12,17 +12,16 @@ import argparse
 import contextlib
 import io
 import json
-import subprocess
 import tempfile
 from pathlib import Path
 
 import pipeline
 import torch
+from relays import Relays
 from support.ports import free_ports
 
 import ravnest
 
-RELAY = Path(__file__).parents[1] / "build/release/tests/relay/relay"
 # Name, Mbps, round trip in ms, share of the time that the slowest stage has to be busy.
 LINKS = [("100mbps-80ms", 100, 80, 90), ("10mbps-150ms", 10, 150, 70)]
 CODEC = "int8"
@@ -40,24 +39,6 @@ def plan(case: pipeline.Case, folder: Path, mbps: float, round_trip_ms: float, g
     return made.clusters[0]
 
 
-class Relays:
-    """One relay before each node, with the profile of that name."""
-
-    def __init__(self, profile: str, ports: list[int]):
-        self.processes = [
-            subprocess.Popen(
-                [RELAY, "--to", f"127.0.0.1:{port}", "--profile", profile], stdout=subprocess.PIPE, text=True
-            )
-            for port in ports
-        ]
-        self.addresses = [process.stdout.readline().split()[-1] for process in self.processes]
-
-    def close(self):
-        for process in self.processes:
-            process.terminate()
-            process.wait()
-
-
 def measure(name: str, mbps: float, round_trip_ms: float, target: int, seconds: float) -> None:
     case = pipeline.CASES["transformer"]
     with tempfile.TemporaryDirectory() as scratch:
@@ -72,8 +53,7 @@ def measure(name: str, mbps: float, round_trip_ms: float, target: int, seconds: 
         if planned.nodes[1].begin != cut:
             ours = pipeline.Ours(case, folder, [planned.nodes[1].begin])
         ports = free_ports(2)
-        relays = Relays(name, ports)
-        try:
+        with Relays(ports, "--profile", name) as relays:
             results = ours.run(
                 batch=case.batch,
                 seconds=seconds,
@@ -83,8 +63,6 @@ def measure(name: str, mbps: float, round_trip_ms: float, target: int, seconds: 
                 addresses=relays.addresses,
                 listen=[f"127.0.0.1:{port}" for port in ports],
             )
-        finally:
-            relays.close()
     rate = case.batch / pipeline.step_s(results)
     pipeline.tell(f"slow_link_{name}_window", planned.window, "passes")
     pipeline.tell(f"slow_link_{name}_busy", pipeline.busiest(results) * 100, "%", "-", f">={target}")

@@ -1,10 +1,11 @@
 """Data parallelism on this machine, beside PyTorch's DistributedDataParallel over Gloo, in one run.
 
-    python benchmarks/strategies.py [digits] [transformer] [--repeats N] [--world 2]
+    python benchmarks/strategies.py [digits] [transformer] [--repeats 5] [--world 2] [--quick]
 
-Prints lines of: name value unit ratio-to-peer target. A process for each rank with one thread, a step of one batch on
-each rank with Adam. Ours is what users run: `ravnest launch`, TLS between the ranks, Node(strategy="ddp") and Trainer.
-The peer's processes talk in the clear. Sides take turns; the median of the repeats counts.
+Prints lines of: name value unit ratio-to-peer target. A process for each rank with one thread to compute, and a step is
+one batch on each rank with Adam; both sides have the same batches. Ours is what users run: `ravnest launch`, TLS between
+the ranks, Node(strategy="ddp") and Trainer. The peer's processes talk in the clear, and loop over the batches by hand.
+Sides take turns, and change who begins. A value is the median of a side's turns, the ratio that of the turns' ratios.
 """
 
 import argparse
@@ -14,19 +15,23 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "examples/digits")]
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path[:0] = [str(ROOT / "tests/python"), str(ROOT / "examples/digits")]
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as mp  # noqa: E402
 from digits import make_model  # noqa: E402
+from support.ranks import clean_environment  # noqa: E402
 from torch import nn  # noqa: E402
 
 import ravnest  # noqa: E402
+
+Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 def transformer() -> nn.Module:
@@ -34,11 +39,29 @@ def transformer() -> nn.Module:
     return nn.Sequential(*layers)
 
 
-# name: model, batch of inputs, batch of targets, steps, target of the ratio
+@dataclass(frozen=True)
+class Case:
+    """A model, the shapes of a sample and its target, and the ratio of steps that is asked for."""
+
+    make: Callable[[], nn.Module]
+    sample: tuple[int, ...]
+    target: tuple[int, ...]
+    batch: int
+    steps: int  # of a turn; as many before them warm up
+    ratio: float
+
+    def batches(self, rank: int, batch: int, steps: int) -> list[Batch]:
+        numbers = torch.Generator().manual_seed(rank)
+        shapes = (batch, *self.sample), (batch, *self.target)
+        inputs, targets = (torch.rand(shape, generator=numbers) for shape in shapes)
+        return [(inputs, targets)] * steps
+
+
 CASES = {
-    "digits": (make_model, (64, 1, 8, 8), (64, 10), 300, 0.6),
-    "transformer": (transformer, (4, 64, 256), (4, 64, 256), 12, 0.95),
+    "digits": Case(make_model, (1, 8, 8), (10,), batch=64, steps=300, ratio=0.6),
+    "transformer": Case(transformer, (64, 256), (64, 256), batch=4, steps=12, ratio=0.95),
 }
+QUICK_STEPS = 3
 
 
 def tell(name, value, unit, ratio="-", target="-"):
@@ -46,50 +69,50 @@ def tell(name, value, unit, ratio="-", target="-"):
     print(f"{name} {value:.3f} {unit} {shown} {target}", flush=True)
 
 
-def batches(name: str) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    _, inputs, targets, steps, _ = CASES[name]
-    return [(torch.rand(*inputs), torch.rand(*targets))] * steps
+def rank_command(name: str, batch: int, steps: int, out: Path) -> list[str]:
+    """What a rank of ours runs. Rank 0 writes the seconds of a step to `out`."""
+    return [sys.executable, __file__, name, "--as-rank", str(out), "--batch", str(batch), "--steps", str(steps)]
 
 
-def run_rank(name: str, out: str) -> None:
-    """This process as a rank of ours; rank 0 writes the seconds of a step to `out`."""
+def be_rank(name: str, out: Path, batch: int, steps: int) -> None:
     ravnest.set_seed(0)
-    data = batches(name)
+    case, rank = CASES[name], int(os.environ.get("RANK", "0"))
+    data = case.batches(rank, batch, steps)
     with ravnest.Node(
         strategy="ddp",
-        model=CASES[name][0](),
+        model=case.make(),
         example_args=(data[0][0],),
         optimizer=torch.optim.Adam,
         criterion=lambda outputs, item: nn.functional.mse_loss(outputs, item[1]),
         labels=data,
         progress=False,
-        loss_filename=os.path.join(os.path.dirname(out), "losses.txt"),
+        loss_filename=str(out.parent / f"losses_{rank}.txt"),
     ) as node:
         trainer = ravnest.Trainer(node=node, train_loader=data, shard=False)
         trainer.train()  # to warm up
         start = time.perf_counter()
         trainer.train()
-        if node.rank == 0:
-            Path(out).write_text(str((time.perf_counter() - start) / len(data)))
+        if rank == 0:
+            out.write_text(str((time.perf_counter() - start) / steps))
 
 
-def ours(name: str, world: int) -> float:
+def ours(name: str, world: int, batch: int, steps: int) -> float:
+    """Seconds of a step."""
     with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "out")
-        ravnest_command = os.path.join(os.path.dirname(sys.executable), "ravnest")
-        script = [sys.executable, __file__, name, "--as-rank", out]
-        command = [ravnest_command, "launch", "--devices", str(world), "--", *script]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        return float(Path(out).read_text())
+        out = Path(folder) / "out"
+        launch = [str(Path(sys.executable).parent / "ravnest"), "launch", "--devices", str(world), "--"]
+        command = [*launch, *rank_command(name, batch, steps, out)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=clean_environment())
+        return float(out.read_text())
 
 
-def _ddp(rank: int, world: int, store: str, out: str, name: str) -> None:
+def be_torch_rank(rank: int, world: int, store: str, out: Path, name: str, batch: int, steps: int) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world)
-    model = nn.parallel.DistributedDataParallel(CASES[name][0]().train())
+    model = nn.parallel.DistributedDataParallel(CASES[name].make().train())
     optimizer = torch.optim.Adam(model.parameters())
-    data = batches(name)
+    data = CASES[name].batches(rank, batch, steps)
 
     def epoch():
         for inputs, targets in data:
@@ -102,40 +125,49 @@ def _ddp(rank: int, world: int, store: str, out: str, name: str) -> None:
     start = time.perf_counter()
     epoch()
     if rank == 0:
-        Path(out).write_text(str((time.perf_counter() - start) / len(data)))
+        out.write_text(str((time.perf_counter() - start) / steps))
     dist.barrier()
     dist.destroy_process_group()
 
 
-def torch_ddp(name: str, world: int) -> float:
+def torch_ddp(name: str, world: int, batch: int, steps: int) -> float:
+    """Seconds of a step."""
     with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "out")
-        mp.spawn(_ddp, (world, f"file://{folder}/store", out, name), world)
-        return float(Path(out).read_text())
+        out = Path(folder) / "out"
+        mp.spawn(be_torch_rank, (world, f"file://{folder}/store", out, name, batch, steps), world)
+        return float(out.read_text())
 
 
-def measure(name: str, world: int, repeats: int) -> None:
-    sides: dict[str, list[float]] = {"ravnest": [], "torch DDP": []}
-    for _ in range(repeats):
-        sides["torch DDP"].append(torch_ddp(name, world))
-        sides["ravnest"].append(ours(name, world))
-    own, peer = statistics.median(sides["ravnest"]), statistics.median(sides["torch DDP"])
-    tell(f"ddp-step-torch-gloo-{name}-{world}-ranks", 1e3 * peer, "ms")
-    tell(f"ddp-step-{name}-{world}-ranks", 1e3 * own, "ms", own / peer, CASES[name][4])
+def measure(name: str, world: int, repeats: int, steps: int) -> None:
+    sides = [torch_ddp, ours]
+    turns = []
+    for turn in range(repeats):
+        order = sides if turn % 2 == 0 else sides[::-1]
+        seconds = {side: side(name, world, CASES[name].batch, steps) for side in order}
+        turns.append([seconds[side] for side in sides])
+    peer, own = (statistics.median(each) for each in zip(*turns, strict=True))
+    ratio = statistics.median(own / peer for peer, own in turns)
+    tell(f"ddp_{name}_{world}_ranks_torch_gloo", 1e3 * peer, "ms/step")
+    tell(f"ddp_{name}_{world}_ranks", 1e3 * own, "ms/step", ratio, f"<={CASES[name].ratio}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", default=[], help=f"of {', '.join(CASES)}; by default all")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; by default all")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--world", type=int, default=2)
-    parser.add_argument("--as-rank", metavar="FILE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.as_rank:
-        run_rank(options.cases[0], options.as_rank)
+    parser.add_argument("--quick", action="store_true", help="a turn of few steps: shows that it runs, not how fast")
+    parser.add_argument("--as-rank", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--steps", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.as_rank:
+        be_rank(given.cases[0], given.as_rank, given.batch, given.steps)
         return
-    for name in options.cases or CASES:
-        measure(name, options.world, options.repeats)
+    print("# name value unit ratio-to-peer target; the peer: PyTorch DDP over Gloo")
+    for name in given.cases or CASES:
+        steps = QUICK_STEPS if given.quick else CASES[name].steps
+        measure(name, given.world, 1 if given.quick else given.repeats, steps)
 
 
 if __name__ == "__main__":
