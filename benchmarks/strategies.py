@@ -2,9 +2,9 @@
 
     python benchmarks/strategies.py [digits] [transformer] [--repeats 5] [--world 2] [--quick]
 
-Prints lines of: name value unit ratio-to-peer target. A process for each rank with one thread to compute, and a step is
-one batch on each rank with Adam; both sides have the same batches. Ours is what users run: `ravnest launch`, TLS between
-the ranks, Node(strategy="ddp") and Trainer. The peer's processes talk in the clear, and loop over the batches by hand.
+Prints lines of: name value unit ratio-to-peer target. A process for each rank with one thread to compute; a step is one
+batch on each rank with Adam, and both sides have the same batches. Ours is what users run: `ravnest launch`, TLS
+between the ranks, Node(strategy="ddp") and Trainer. The peer talks in the clear, and loops over the batches by hand.
 Sides take turns, and change who begins. A value is the median of a side's turns, the ratio that of the turns' ratios.
 """
 

@@ -1,118 +1,80 @@
-"""ViT-B/32, data-parallel on the GPUs of this machine, beside PyTorch's DistributedDataParallel over NCCL, in one run.
+"""ViT-B/32 on one GPU as a data-parallel run of one rank, beside those whom users would take instead, in one run.
 
-    python benchmarks/strategies_gpu.py [--batches 64 384 2048] [--precision autocast float32] [--repeats 3]
+    python benchmarks/strategies_gpu.py [--batches 64 384 2048] [--precision bf16 float32] [--repeats 3] [--quick]
 
-Prints lines of: name value unit ratio-to-peer target. One rank: both sides have the whole GPU, and exchange nothing.
-Fused AdamW, images of 224 px on the GPU, ten classes. With autocast the forward runs in bfloat16; ours has it in the
-captured model.
+Figures need a GPU; --quick shows on any machine that all sides run. Prints lines of: name value unit ratio-to-peer
+target. Fused AdamW, images of 224 px that are on the GPU already, ten classes; with one rank nothing is exchanged. The
+peers: PyTorch's DistributedDataParallel, under autocast for bf16; Lightning's, where lightning can be imported; and our
+engine without a strategy, in a loop by hand, with the 16-bit copies of the weights by hand too. Each side is a process
+of its own; they take turns. A value is the median of a side's turns, a ratio that of the turns' ratios.
 """
 
 import argparse
-import os
+import importlib.util
 import statistics
+import subprocess
 import sys
 import tempfile
-import time
-from pathlib import Path
 
 import torch
-import torch.distributed as dist
-from torch.nn.functional import cross_entropy
+from strategies_gpu_sides import SIDES, Work
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
-from support.models import ViT
-
-import ravnest
-
-OPTIONS = {"lr": 1e-4, "fused": True}
-TARGETS = {64: 1.3, 384: 1.1, 2048: 1.1}
+BATCHES = [64, 384, 2048]
+# Of bf16: peer and batch -> what our rate over the peer's has to be.
+TARGETS = {("torch_ddp", 64): 1.3, ("torch_ddp", 384): 1.1, ("torch_ddp", 2048): 1.1, ("lightning_ddp", 384): 1.3}
+TARGETS |= {("engine", batch): 0.98 for batch in BATCHES}
 
 
-def loss_of(outputs, targets):
-    return cross_entropy(outputs.float(), targets)
+def be_side(name: str, work: Work) -> None:
+    """Print the images per second as the last line. float32 is exact on all sides, and so are convolutions."""
+    torch.manual_seed(0)
+    torch.backends.cudnn.allow_tf32 = False
+    print(work.batch * work.steps / SIDES[name](work))
 
 
-def tell(name, value, unit, ratio="-", target="-"):
-    shown = ratio if isinstance(ratio, str) else f"{ratio:.2f}"
-    print(f"{name} {value:.1f} {unit} {shown} {target}", flush=True)
-
-
-def data(batch: int, steps: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    return [(torch.rand(batch, 3, 224, 224, device="cuda"), torch.randint(0, 10, (batch,)))] * steps
-
-
-def autocast(precision: str):
-    return torch.autocast("cuda", torch.bfloat16, enabled=precision == "autocast")
-
-
-def ours(batch: int, steps: int, precision: str) -> float:
-    """Images per second."""
+def rate_of(name: str, work: Work) -> float:
+    command = [sys.executable, __file__, "--side", name, "--steps", str(work.steps), "--batches", str(work.batch)]
+    command += ["--precision", work.precision, *(["--quick"] if work.quick else [])]
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "vit.pt2")
-        with autocast(precision):
-            ravnest.capture(ViT().cuda(), (torch.rand(4, 3, 224, 224, device="cuda"),), path=path)
-        batches = data(batch, steps)
-        with ravnest.Node(
-            strategy="ddp",
-            model=path,
-            optimizer=torch.optim.AdamW,
-            optimizer_params=OPTIONS,
-            criterion=lambda outputs, item: loss_of(outputs, item[1]),
-            labels=batches,
-            device="cuda",
-            progress=False,
-            loss_filename=os.path.join(folder, "losses.txt"),
-        ) as node:
-            trainer = ravnest.Trainer(node=node, train_loader=batches, shard=False)
-            trainer.train()
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            trainer.train()
-            torch.cuda.synchronize()
-            return batch * steps / (time.perf_counter() - start)
+        done = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
+    return float(done.stdout.split()[-1])
 
 
-def torch_ddp(batch: int, steps: int, precision: str) -> float:
-    model = torch.nn.parallel.DistributedDataParallel(ViT().cuda(), device_ids=[0])
-    optimizer = torch.optim.AdamW(model.parameters(), **OPTIONS)
-    batches = data(batch, steps)
-
-    def epoch():
-        for inputs, targets in batches:
-            optimizer.zero_grad()
-            with autocast(precision):
-                outputs = model(inputs)
-            loss_of(outputs, targets.cuda()).backward()
-            optimizer.step()
-        torch.cuda.synchronize()
-
-    epoch()
-    start = time.perf_counter()
-    epoch()
-    return batch * steps / (time.perf_counter() - start)
+def measure(sides: list[str], work: Work, repeats: int) -> None:
+    turns = [{side: rate_of(side, work) for side in sides} for _ in range(repeats)]
+    name = f"vit_{work.precision}_{work.batch}"
+    own = statistics.median(turn["ravnest"] for turn in turns)
+    for peer in sides[:-1]:
+        print(f"{name}_{peer} {statistics.median(turn[peer] for turn in turns):.1f} images/s - -")
+        ratio = statistics.median(turn["ravnest"] / turn[peer] for turn in turns)
+        target = TARGETS.get((peer, work.batch)) if work.precision == "bf16" else None
+        print(f"{name}_against_{peer} {own:.1f} images/s {ratio:.2f} {f'>={target}' if target else '-'}", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--batches", type=int, nargs="+", default=list(TARGETS))
-    parser.add_argument("--precision", nargs="+", default=["autocast", "float32"])
-    parser.add_argument("--steps", type=int, default=30)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
+    parser.add_argument("--precision", choices=("bf16", "float32"), nargs="+", default=["bf16", "float32"])
+    parser.add_argument("--steps", type=int, default=30, help="of a turn; as many before them warm up")
     parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        dist.init_process_group("nccl", init_method=f"file://{folder}/store", rank=0, world_size=1)
-        for precision in options.precision:
-            for batch in options.batches:
-                sides: dict[str, list[float]] = {"torch": [], "ravnest": []}
-                for _ in range(options.repeats):
-                    sides["torch"].append(torch_ddp(batch, options.steps, precision))
-                    sides["ravnest"].append(ours(batch, options.steps, precision))
-                    torch.cuda.empty_cache()
-                own, peer = statistics.median(sides["ravnest"]), statistics.median(sides["torch"])
-                tell(f"vit-torch-ddp-{precision}-{batch}", peer, "images/s")
-                target = TARGETS.get(batch, "-") if precision == "autocast" else "-"
-                tell(f"vit-ddp-{precision}-{batch}", own, "images/s", own / peer, target)
-        dist.destroy_process_group()
+    parser.add_argument("--quick", action="store_true", help="a small model and one turn of two steps, CPU or GPU")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.quick:
+        given.batches, given.steps, given.repeats = [4], 2, 1
+    elif not torch.cuda.is_available():
+        sys.exit("there is no GPU: only --quick runs without")
+    if given.side:
+        be_side(given.side, Work(given.batches[0], given.steps, given.precision[0], given.quick))
+        return
+    sides = list(SIDES)
+    if importlib.util.find_spec("lightning") is None:
+        sides.remove("lightning_ddp")
+        print("# without Lightning: it is not installed")
+    print("# name value unit ratio-to-peer target")
+    for precision in given.precision:
+        for batch in given.batches:
+            measure(sides, Work(batch, given.steps, precision, given.quick), given.repeats)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def seconds_of(environments: list[dict[str, str]], batch: int, steps: int) -> fl
             for folder, environment in zip(folders, environments, strict=True)
         ]
         try:
-            if any([process.wait(LIMIT_S) for process in processes]):
+            if any(process.wait(LIMIT_S) for process in processes):
                 sys.exit("a rank has failed")
         finally:
             for process in processes:
