@@ -10,6 +10,7 @@ from support.command import run
 from support.quoted_messages import ROOT, pieces, where_raised
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OUTSIDE_OF_THE_SITE = [ROOT / "CONTRIBUTING.md", ROOT / "src/README.md", *sorted(ROOT.glob("examples/*/README.md"))]
 
 
 def quotations(page: str) -> list[str]:
@@ -50,8 +51,7 @@ def test_names_and_numbers_of_a_quotation_are_not_looked_for():
 
 
 def test_links_of_pages_outside_of_the_site_lead_somewhere():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "src/README.md", *ROOT.glob("examples/*/README.md")]
-    for page in pages:
+    for page in [ROOT / "README.md", *OUTSIDE_OF_THE_SITE]:
         links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", page.read_text())
         assert [link for link in links if not (page.parent / link).exists()] == [], page
 
@@ -68,6 +68,51 @@ def test_every_file_of_the_repository_that_a_page_names_exists():
             if re.match(r"(scripts|tests|benchmarks|examples|cmake|cli|python|docs)/[\w./]+$", name)
         }
         assert [name for name in named if not (ROOT / name).exists()] == [], page
+
+
+def without_code(text: str) -> str:
+    """The page's own words, without what is between code marks or in a block."""
+    return re.sub(r"^ *```.*?^ *```|`[^`]+`", "", text, flags=re.S | re.M)
+
+
+def uneven_rows(text: str) -> list[str]:
+    """The rows of a page's tables that have not as many cells as the table's first."""
+    found, columns = [], None
+    for line in without_code(text).splitlines():
+        if not line.startswith("|"):
+            columns = None
+            continue
+        cells = len(re.findall(r"(?<!\\)\|", line)) - 1
+        columns = columns or cells
+        if cells != columns:
+            found.append(line)
+    return found
+
+
+def blanks(text: str) -> list[str]:
+    """Words such as MEDIAN_MS outside of code: what somebody meant to fill in."""
+    return re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", without_code(text))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OUTSIDE_OF_THE_SITE], ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_has_whole_tables_and_nothing_to_be_filled_in(page: Path):
+    assert uneven_rows(page.read_text()) == []
+    assert blanks(page.read_text()) == []
+
+
+def test_a_row_that_lacks_cells_and_a_word_to_be_replaced_are_found():
+    table = "| what | ms | ratio |\n|---|---|---|\n| `a | b` | 2 | 0.5 |\n| digits | DIGITS |\n\n| another |\n"
+    assert uneven_rows(table) == ["| digits | DIGITS |"]
+    assert blanks("They took MEDIAN_MS with `OMP_NUM_THREADS` at 1.\n```\nexport MASTER_PORT=1\n```\n") == ["MEDIAN_MS"]
+
+
+def test_every_benchmark_is_run_by_the_one_that_runs_all_or_named_there():
+    folder = ROOT / "benchmarks"
+    programs = {path.name for path in folder.glob("*.py") if 'if __name__ == "__main__":' in path.read_text()}
+    assert len(programs) > 10
+    named = set(re.findall(r"\w+\.py", (folder / "run").read_text()))
+    assert programs - named == set(), "neither run by benchmarks/run nor named as an exception"
+    assert named - programs == set(), "not there"
 
 
 @cache
