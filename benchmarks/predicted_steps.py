@@ -1,11 +1,12 @@
 """Predicted against measured time of a training step on one machine, one thread.
 
-    python benchmarks/predicted_steps.py
+    python benchmarks/predicted_steps.py [--only digits/64 ...]
 
 Measures this machine as `ravnest benchmark` does, plans each model on it alone, and compares the plan's compute time
 with a real step (forward, backward, Adam). Prints name, measured value, unit, predicted / measured, target.
 """
 
+import argparse
 import json
 import re
 import shutil
@@ -56,6 +57,9 @@ def measured(graph, args, kwargs):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", default=[], choices=[name for name, _, _ in CASES], metavar="MODEL")
+    only = parser.parse_args().only
     torch.set_num_threads(1)
     rate = gflops()
     print(f"machine {rate:.0f} GFLOP/s - -")
@@ -64,6 +68,8 @@ def main():
         node = {"IP": "127.0.0.1:8080", "benchmarks": {"ram": 64, "bandwidth": 1000, "compute": rate}}
         (folder / "node_configs.json").write_text(json.dumps({"0": node}))
         for name, build, example in CASES:
+            if only and name not in only:
+                continue
             torch.manual_seed(0)
             args, kwargs = example()
             graph = ravnest.load(ravnest.capture(build(), args, kwargs, folder / "model.pt2"))
