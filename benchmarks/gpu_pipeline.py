@@ -91,4 +91,6 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("there is no GPU")
     main(given.batch, given.steps, given.repeats)
