@@ -1,9 +1,9 @@
 // What a captured graph computes in 16 bits, for ravnest.capture.precision.
 #include <pybind11/stl.h>
 
+#include <exception>
 #include <set>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -60,7 +60,7 @@ std::pair<std::vector<Typed>, std::string> result_types(const graph::Engine& eng
                        mixed.inputs(std::move(values)), options);
     } catch (const c10::Error& error) {
       failure = error.what_without_backtrace();
-    } catch (const std::runtime_error& error) {  // oneDNN's, and numbers that a type does not hold
+    } catch (const std::exception& error) {  // oneDNN's, and numbers that a type does not hold
       failure = error.what();
     }
   }

@@ -1,11 +1,13 @@
 """What a plan says of memory is what processes take: nodes train under limits that kill one process alone."""
 
+import json
 import signal
 import subprocess
 import sys
 
 import pytest
 import torch
+from support import command
 from support.control_groups import MemoryLimit
 from support.nodes import end, outcomes, start
 from support.places import SCRIPTS
@@ -17,22 +19,34 @@ import ravnest
 pytestmark = pytest.mark.slow
 
 SCRIPT = SCRIPTS / "memory_node.py"
-RAM_GB = 0.52
+RAM_GB = 0.23  # of a node, beside what its process takes
+
+
+@pytest.fixture(scope="module")
+def process_gb(tmp_path_factory) -> float:
+    """What a process takes without a model: it differs by a quarter from one processor, or kernel, to another."""
+    measured = command.run("benchmark", "--bandwidth", 1000, cwd=tmp_path_factory.mktemp("benchmark"))
+    assert measured.returncode == 0, measured.stderr
+    return json.loads(measured.stdout[measured.stdout.index("{") :])["benchmarks"]["process"]
+
+
+def plan_for(folder, ram: float, **benchmarks) -> ravnest.Plan:
+    write_local_pool(folder / "node_data", 3, ram=ram, **benchmarks)
+    return ravnest.clusterize(make_model(), (torch.randn(BATCH, WIDTH),), node_data=folder / "node_data")
 
 
 @pytest.fixture
-def planned(tmp_path):
-    write_local_pool(tmp_path / "node_data", 3, ram=RAM_GB)
-    return ravnest.clusterize(make_model(), (torch.randn(BATCH, WIDTH),), node_data=tmp_path / "node_data")
+def planned(tmp_path, process_gb):
+    return plan_for(tmp_path, process_gb + RAM_GB, process=process_gb)
 
 
 @pytest.fixture
-def limited():
+def limited(process_gb):
     """name -> a command's begin, under the limit of a node; all limits go when the processes have."""
     limits = {}
     try:
         for name in ("alone", "node_0", "node_1", "node_2"):
-            limits[name] = MemoryLimit(int(RAM_GB * 1e9), name)
+            limits[name] = MemoryLimit(int((process_gb + RAM_GB) * 1e9), name)
     except RuntimeError as error:
         pytest.skip(str(error))
     yield {name: limit.within for name, limit in limits.items()}
@@ -54,10 +68,11 @@ def test_three_nodes_train_what_kills_one_process(planned, limited, tmp_path):
         status, output = results[node.name]
         assert status == 0, f"{node.name}: {output}"
         peak = int(output.split("peak")[1].split()[0])
-        assert 0.85 < peak / node.memory["total"] < 1.1, f"{node.name} took {peak}, planned {node.memory}"
+        assert 0.9 < peak / node.memory["total"] < 1.1, f"{node.name} took {peak}, planned {node.memory}"
 
 
-def test_what_a_process_takes_is_part_of_the_plan(planned):
+def test_what_a_process_takes_is_part_of_the_plan(tmp_path):
+    planned = plan_for(tmp_path, ram=0.52)
     assert planned.clusters[0].window == 3, "where RAM is short, no more passes than stages"
     for node in planned.nodes:
         assert node.memory["process"] == 290_000_000

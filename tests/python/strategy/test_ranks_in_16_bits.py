@@ -5,7 +5,7 @@ import pytest
 import torch
 from support import command
 from support.places import SCRIPTS
-from support.rank_cases import IN_16_BITS, STEPS, In16Bits, RankCase, numbers_of
+from support.rank_cases import IN_16_BITS, In16Bits, RankCase, numbers_of
 from support.ranks import launch
 from support.small_net import criterion, make_data, make_net
 from torch import nn
@@ -49,9 +49,9 @@ def test_ranks_have_the_parameters_of_the_policy_by_hand_to_the_bit(ran, archive
             assert torch.equal(state[name], parameter), f"{name} of rank {rank}"
     written = [float(line) for line in (folder / "losses.txt").read_text().splitlines()]
     assert written == pytest.approx(losses, abs=6e-5)  # four digits, one line for each update
-    assert len(written) == STEPS // case.update_frequency
+    assert len(written) == case.steps // case.update_frequency
     for rank, numbers in enumerate(numbers_of(folder, world)):
-        assert len(numbers["losses"]) == (STEPS if rank == 0 or case.most_in_last > 1 else STEPS - 1)
+        assert len(numbers["losses"]) == (case.steps if rank == 0 or case.most_in_last > 1 else case.steps - 1)
 
 
 @pytest.mark.slow
