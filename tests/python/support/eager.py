@@ -56,9 +56,9 @@ class KeyedRandom(TorchFunctionMode):
         self.step, self.left = step, list(self.places)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func is F.dropout:
+        if func is F.dropout and args[0].is_cpu:
             return keyed_dropout(args[0], kwargs["p"], self._key())
-        if func is F.scaled_dot_product_attention:
+        if func in (F.dropout, F.scaled_dot_product_attention):
             torch.manual_seed(self._key())
         return func(*args, **(kwargs or {}))
 

@@ -1,25 +1,35 @@
 """Every case of rank_cases.py by this rank of ravnest, then by PyTorch's DDP where that is a peer.
 
-rank_numbers.py WORLD ARCHIVES CASE...
+rank_numbers.py WORLD ARCHIVES [--cuda] CASE...
 """
 
 import sys
+import zlib
 from pathlib import Path
 
 import torch
 import torch.distributed
-from support.rank_cases import CASES, IN_16_BITS, SEED, RankCase, loss_of, train_with_torch, write_numbers
+from support.rank_cases import CASES, CURVES, IN_16_BITS, SEED, RankCase, loss_of, train_with_torch, write_numbers
 
 import ravnest
 from ravnest import Node, Trainer
 
 
-def train(case: RankCase, archive: Path, folder: Path) -> tuple[Node, list[float]]:
-    losses = []
+def digest(node: Node) -> int:
+    """Of all parameters as they are."""
+    value = 0
+    for parameter in node.parameters():
+        value = zlib.crc32(parameter.detach().cpu().numpy().tobytes(), value)
+    return value
+
+
+def train(case: RankCase, archive: Path, folder: Path, device: str) -> tuple[Node, dict]:
+    losses, digests = [], []
 
     def criterion(outputs, item):
         loss = loss_of(outputs, item[-1])
         losses.append(loss.item())
+        digests.append(digest(node))
         return loss
 
     world = int(sys.argv[1])
@@ -32,27 +42,31 @@ def train(case: RankCase, archive: Path, folder: Path) -> tuple[Node, list[float
         criterion=criterion,
         labels=loader,
         seed=SEED,
+        device=device,
+        backend="nccl" if device == "cuda" else "auto",
         trained=folder / "trained",
         loss_filename=str(folder / "losses.txt"),
         **case.node,
     ) as node:
         assert node.world == world
         Trainer(node=node, train_loader=loader, save=True).train()
-        named = {name: tensor.detach().clone() for name, tensor in node.state_dict().items()}
+        named = {name: tensor.detach().cpu().clone() for name, tensor in node.state_dict().items()}
         torch.save(named, folder / f"rank_{node.rank}.pt")
-        return node, losses
+        return node, {"losses": losses, "digests": digests}
 
 
 def main(archives: Path, names: list[str]) -> None:
     torch.set_num_threads(1)
-    for case in [*CASES, *IN_16_BITS]:
+    device = "cuda" if "--cuda" in names else "cpu"
+    torch.backends.cudnn.deterministic = True
+    for case in [*CASES, *IN_16_BITS, *CURVES]:
         if case.name not in names:
             continue
         folder, archive = Path(case.name).absolute(), archives / f"{case.model.name}.pt2"
         folder.mkdir(exist_ok=True)
-        node, losses = train(case, archive, folder)
-        if case in IN_16_BITS:
-            write_numbers(folder, node.rank, {"losses": losses})
+        node, numbers = train(case, archive, folder, device)
+        if device == "cuda" or case not in CASES:
+            write_numbers(folder, node.rank, numbers)
             continue
         if not torch.distributed.is_initialized():
             # By a file: the port of the run is ravnest's.
@@ -60,7 +74,7 @@ def main(archives: Path, names: list[str]) -> None:
                 "gloo", f"file://{folder.parent}/gloo", rank=node.rank, world_size=node.world
             )
         torchs = train_with_torch(case, ravnest.load(archive), node.rank, node.world)
-        write_numbers(folder, node.rank, {"losses": losses, "torch": torchs})
+        write_numbers(folder, node.rank, {**numbers, "torch": torchs})
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
