@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 from support import models
-from support.passes import assert_equal, assert_same, flat_inputs, loss_of, named
+from support.passes import assert_equal, assert_same, flat_inputs, loss_of
 from support.places import SCRIPTS
 from support.ports import free_ports
 from support.rank_cases import (
