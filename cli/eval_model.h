@@ -1,4 +1,4 @@
-// A captured model, judged on the validation data. Only the source sees torch.
+// A captured model, evaluated on the validation data. Only the source sees torch.
 #pragma once
 
 #include <cstdint>

@@ -79,7 +79,7 @@ std::vector<ir::Model> make_stages() {
   return require(graph::slice(model, std::vector<int>{4, 8}));
 }
 
-worker::Verdict judge(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
+worker::Verdict criterion(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
   const Batch batch = make_batch(head.batch);
   const at::Tensor& scores = outputs.at(0).toTensor();
   const auto right = (scores.argmax(1) == batch.classes).sum().item<std::int64_t>();
@@ -105,7 +105,7 @@ int train_with_threads() {
     optimizers.push_back(make_optimizer());
   }
   cluster::LocalClusterOptions options;
-  options.worker.criterion = judge;
+  options.worker.criterion = criterion;
   options.on_report = show;
   const auto cluster =
       require(cluster::LocalCluster::open(std::move(engines), std::move(optimizers), std::move(options)));
@@ -135,7 +135,7 @@ std::unique_ptr<transport::Endpoint> open_endpoint(int stage, const std::filesys
 int run_stage(int stage, const std::filesystem::path& folder) {
   const graph::Engine engine = require(graph::Engine::load(folder / name_of(stage) / "stage.pt2"));
   worker::ModelWorkerOptions working;
-  working.criterion = judge;
+  working.criterion = criterion;
   worker::ModelWorker worker(engine, make_optimizer(), working);
   const auto endpoint = open_endpoint(stage, folder);
   cluster::DriverOptions driving;

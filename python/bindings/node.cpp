@@ -89,7 +89,7 @@ void bind_node(py::module_& module) {
       .def_readwrite("name", &train::NodeOptions::name)
       .def_readwrite("node_data", &train::NodeOptions::node_data)
       .def_readwrite("trained", &train::NodeOptions::trained)
-      .def_readwrite("own_stage", &train::NodeOptions::own_stage)
+      .def_readwrite("custom_stage", &train::NodeOptions::custom_stage)
       .def_readwrite("software", &train::NodeOptions::software)
       .def_readwrite("device", &train::NodeOptions::device)
       .def_readwrite("insecure", &train::NodeOptions::insecure);

@@ -87,7 +87,7 @@ class LocalCluster(NamedTensors):
         self._offer("train", inputs, targets, update, timeout_s)
 
     def validate(self, inputs: Any, targets: Any, *, timeout_s: float = _PATIENCE_S) -> None:
-        """Offer a batch to be judged by the eval graph, after all that was offered before it.
+        """Offer a batch to be evaluated by the eval graph, after all that was offered before it.
 
         Args:
             inputs: The model's inputs.

@@ -214,7 +214,7 @@ class Node(Feeding):
             given = [name for name, value in self._of_strategy.items() if value != _WITHOUT_STRATEGY[name]]
             if given:
                 raise ValueError(f"{given[0]}= belongs to a strategy: Node(strategy='ddp', ...)")
-            with captured_stage(model, node_data, self.name) as options.own_stage:
+            with captured_stage(model, node_data, self.name) as options.custom_stage:
                 joins = True
                 self._core = _core.Node(options)
         except BaseException as error:

@@ -111,7 +111,7 @@ void Driver::receive_all() {
 void Driver::wait() {
   auto event = endpoint_.receive(clock_.now() + kLongestWait);
   if (event.ok()) handle(std::move(*event));
-  judge_leavers();
+  fail_for_leavers();
 }
 
 void Driver::handle(transport::Event event) {

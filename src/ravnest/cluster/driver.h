@@ -123,7 +123,7 @@ class Driver {
   Status account_for();
   void do_task_alone();
   bool computed() const;
-  void judge_leavers();
+  void fail_for_leavers();
   void publish();
   std::vector<std::string> missing() const;
   Status end_alike();

@@ -104,7 +104,7 @@ std::vector<std::string> Driver::missing() const {
 
 // Whoever leaves knows that the call is closed; so should everyone, soon. Its goodbye may overtake the root's word of
 // that, which comes from another stage: so leaving is a failure only when it is not explained in time.
-void Driver::judge_leavers() {
+void Driver::fail_for_leavers() {
   for (const auto& [stage, when] : left_) {
     if (clock_.now() - when < kSettleTime) continue;
     return fail({.stage = static_cast<std::uint32_t>(stage), .lost = true, .reason = "left before the run was over"});

@@ -61,8 +61,8 @@ TEST(DerivedAuthority, EachAcceptsWhatTheOthersIssue) {
   for (const Authority* issuer : {&*one, &*other}) {
     const auto issued = issuer->issue("rank_1");
     ASSERT_TRUE(issued.ok()) << issued.status();
-    for (const Authority* judge : {&*one, &*other}) {
-      const Status sound = check_identity(*issued, judge->certificate(), "rank_1", now);
+    for (const Authority* verifier : {&*one, &*other}) {
+      const Status sound = check_identity(*issued, verifier->certificate(), "rank_1", now);
       EXPECT_TRUE(sound.ok()) << sound;
     }
   }

@@ -49,7 +49,7 @@ void expect_as_one_process(int world, const ir::Model& model, const std::vector<
   all.back().back() = Tensor();
   Whole whole(model);
   for (std::size_t step = 0; step < all.size(); ++step) train_whole(whole, step, all[step]);
-  on_ranks(world, model, cuts, judged(), [&](std::size_t rank, OfRank& own) {
+  on_ranks(world, model, cuts, with_criterion(), [&](std::size_t rank, OfRank& own) {
     ASSERT_EQ(own.ddp.begin(), Status());
     for (std::size_t step = 0; step < all.size(); ++step) {
       const Tensor& batch_here = all[step][rank];
@@ -93,7 +93,7 @@ TEST(Ddp, FourRanksHaveTheParametersOfOneProcessWithinRounding) {
 TEST(Ddp, AllRanksBeginWithRank0sTensorsAndEndAlike) {
   const ir::Model model = ir::read_archive(golden("normalised")).value();
   std::vector<std::vector<Tensor>> after(3);
-  on_ranks(3, model, {}, judged(), [&](std::size_t rank, OfRank& own) {
+  on_ranks(3, model, {}, with_criterion(), [&](std::size_t rank, OfRank& own) {
     if (rank > 0) {
       const at::NoGradGuard without_record;
       for (const Tensor& tensor : own.engine.tensors()) tensor.add_(static_cast<std::int64_t>(rank));
@@ -113,7 +113,7 @@ TEST(Ddp, AllRanksBeginWithRank0sTensorsAndEndAlike) {
 
 TEST(Ddp, BuffersStayEachRanksOwnWhereThatIsAskedFor) {
   const ir::Model model = ir::read_archive(golden("normalised")).value();
-  DdpOptions options = judged();
+  DdpOptions options = with_criterion();
   options.broadcast_buffers = false;
   std::vector<Tensor> means(2);
   on_ranks(2, model, {}, options, [&](std::size_t rank, OfRank& own) {
@@ -149,7 +149,7 @@ TEST(Ddp, GradientsAddUpUntilThePassThatUpdates) {
     }
     whole.step(sums);
   }
-  on_ranks(2, model, {1}, judged(), [&](std::size_t rank, OfRank& own) {
+  on_ranks(2, model, {1}, with_criterion(), [&](std::size_t rank, OfRank& own) {
     ASSERT_EQ(own.ddp.begin(), Status());
     for (std::size_t pass = 0; pass < all.size(); ++pass)
       ASSERT_TRUE(own.ddp.train(head_of(pass, rank, 2, 0.5, pass % 2 == 1), {all[pass][rank]}).ok());
@@ -159,7 +159,7 @@ TEST(Ddp, GradientsAddUpUntilThePassThatUpdates) {
 }
 
 TEST(Ddp, TheLossOfAPassIsThatOfAllRanksAndTellsWhoseIsNotFinite) {
-  on_ranks(2, worker::testing::layers(), {}, judged(), [&](std::size_t rank, OfRank& own) {
+  on_ranks(2, worker::testing::layers(), {}, with_criterion(), [&](std::size_t rank, OfRank& own) {
     ASSERT_EQ(own.ddp.begin(), Status());
     const Tensor batch = at::ones({4, 2}) * static_cast<double>(rank + 1);
     Whole whole(worker::testing::layers());
@@ -189,7 +189,7 @@ ir::Model two_outputs() {
   return builder.returns({left, right});
 }
 
-DdpOptions judged_by_output(const std::function<std::size_t(const wire::PassHead&)>& which) {
+DdpOptions with_loss_on_output(const std::function<std::size_t(const wire::PassHead&)>& which) {
   DdpOptions options;
   options.criterion = [which](const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
     return worker::Verdict{outputs.at(which(head)).toTensor().square().mean(), 4, 0};
@@ -198,7 +198,7 @@ DdpOptions judged_by_output(const std::function<std::size_t(const wire::PassHead
 }
 
 TEST(Ddp, AParameterThatNoLossReachesStaysAsItIs) {
-  const DdpOptions options = judged_by_output([](const wire::PassHead&) { return 1; });
+  const DdpOptions options = with_loss_on_output([](const wire::PassHead&) { return 1; });
   on_ranks(2, two_outputs(), {}, options, [&](std::size_t rank, OfRank& own) {
     ASSERT_EQ(own.ddp.begin(), Status());
     const Tensor before = own.engine.tensors()[0].detach().clone();
@@ -210,7 +210,7 @@ TEST(Ddp, AParameterThatNoLossReachesStaysAsItIs) {
 }
 
 TEST(Ddp, LossesThatReachOtherParametersOnAnotherRankAreRefused) {
-  const DdpOptions options = judged_by_output([](const wire::PassHead& head) { return head.step % 2; });
+  const DdpOptions options = with_loss_on_output([](const wire::PassHead& head) { return head.step % 2; });
   on_ranks(2, two_outputs(), {}, options, [&](std::size_t rank, OfRank& own) {
     ASSERT_EQ(own.ddp.begin(), Status());
     EXPECT_THAT(own.ddp.train(head_of(0, rank, 2, 0.5), {at::ones({4, 2})}).status().message(),
@@ -219,7 +219,7 @@ TEST(Ddp, LossesThatReachOtherParametersOnAnotherRankAreRefused) {
 }
 
 TEST(Ddp, ALossThatReachesOtherParametersThanTheFirstIsRefused) {
-  const DdpOptions options = judged_by_output([](const wire::PassHead& head) { return head.batch; });
+  const DdpOptions options = with_loss_on_output([](const wire::PassHead& head) { return head.batch; });
   on_ranks(2, two_outputs(), {}, options, [&](std::size_t rank, OfRank& own) {
     ASSERT_EQ(own.ddp.begin(), Status());
     ASSERT_TRUE(own.ddp.train(head_of(0, rank, 2, 0.5), {at::ones({4, 2})}).ok());

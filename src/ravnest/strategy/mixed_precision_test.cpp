@@ -76,7 +76,7 @@ class ByHand {
 };
 
 DdpOptions in(Precision precision) {
-  DdpOptions options = judged();
+  DdpOptions options = with_criterion();
   options.precision = precision;
   return options;
 }

@@ -91,7 +91,7 @@ class Switchboard {
   void beat(const std::string& peer, const wire::Heartbeat& heartbeat);
   void count_bytes(const std::string& peer, std::uint64_t sent, std::uint64_t received);
 
-  // Judges all peers by the time; tells which connections are to be given up.
+  // Looks at the liveness of all peers; tells which connections are to be given up.
   std::vector<std::string> look();
   // When the peer has a frame to send, or is to be looked at, even if nothing happens.
   TimePoint next_deadline(const std::string& peer) const;

@@ -15,9 +15,9 @@ namespace {
 using testing::Chain;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::judged;
 using ::testing::SizeIs;
 using testing::TensorsByName;
+using testing::with_criterion;
 
 // Remembers what is given; a round's result is whatever the test says.
 class Rounds final : public average::Averaging {
@@ -46,7 +46,7 @@ class AveragingWorker : public ::testing::Test {
   AveragingWorker() : chain_(ir::read_archive(ir::testing::golden("normalised")).value(), {}, options()) {}
 
   ModelWorkerOptions options() {
-    ModelWorkerOptions options = judged();
+    ModelWorkerOptions options = with_criterion();
     options.averaging = &rounds_;
     options.averaging_groups = {{"fc.weight", "fc.bias"},
                                 {"norm.weight", "norm.bias", "norm.running_mean", "norm.num_batches_tracked"}};

@@ -18,11 +18,11 @@ using ::testing::AllOf;
 using testing::Chain;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::judged;
 using testing::layers;
 using ::testing::Not;
 using testing::training_pass;
 using testing::Whole;
+using testing::with_criterion;
 using wire::PassHead;
 
 at::Tensor batch() { return at::linspace(-1, 1, 10).view({5, 2}); }
@@ -37,7 +37,7 @@ wire::EdgeTensor edge(std::uint32_t index, const at::Tensor& tensor) {
   return {index, false, to_wire(tensor, {}, true)};
 }
 
-ModelWorkerOptions judged_by(const std::function<at::Tensor(const at::Tensor&)>& loss) {
+ModelWorkerOptions with_loss(const std::function<at::Tensor(const at::Tensor&)>& loss) {
   ModelWorkerOptions options;
   options.criterion = [loss](const PassHead&, const std::vector<c10::IValue>& outputs) {
     return Verdict{loss(outputs.at(0).toTensor()), 5, 0};
@@ -48,7 +48,7 @@ ModelWorkerOptions judged_by(const std::function<at::Tensor(const at::Tensor&)>&
 TEST(ModelWorker, AFrozenStageNeedsNoOptimizerAndIsSentNoGradients) {
   const ir::Model model = layers(/*first_is_trained=*/false);
   Whole whole(model);
-  Chain chain(model, {1}, judged(), only_the_last_has_one());
+  Chain chain(model, {1}, with_criterion(), only_the_last_has_one());
   for (std::uint64_t step = 0; step < 2; ++step) {
     whole.train(step, {batch()});
     chain.train(step, {batch()});
@@ -68,7 +68,7 @@ TEST(ModelWorker, AFrozenStageNeedsNoOptimizerAndIsSentNoGradients) {
 }
 
 TEST(ModelWorker, AStageToTrainWithoutAnOptimizerFailsAtItsFirstTrainingPass) {
-  Chain chain(layers(), {1}, judged(), Chain::Optimizers(2));
+  Chain chain(layers(), {1}, with_criterion(), Chain::Optimizers(2));
   PassHead head = training_pass(0);
   head.kind = wire::PassKind::kValidate;
   EXPECT_TRUE(chain.forward(head, {batch()}).ok());
@@ -77,7 +77,7 @@ TEST(ModelWorker, AStageToTrainWithoutAnOptimizerFailsAtItsFirstTrainingPass) {
 }
 
 TEST(ModelWorker, WhatIsMissingOrNotReadHereIsRefused) {
-  Chain chain(layers(), {1}, judged());
+  Chain chain(layers(), {1}, with_criterion());
   const PassHead head = training_pass(0);
   const auto refusal = [&](std::vector<wire::Forward> parts) {
     return chain.worker(1).forward(head, std::move(parts)).status().message();
@@ -90,7 +90,7 @@ TEST(ModelWorker, WhatIsMissingOrNotReadHereIsRefused) {
 }
 
 TEST(ModelWorker, AGradientOfAnOutputThatIsNotThereIsRefused) {
-  Chain chain(layers(), {1}, judged());
+  Chain chain(layers(), {1}, with_criterion());
   const PassHead head = training_pass(0);
   ASSERT_TRUE(chain.forward(head, {batch()}).ok());
   EXPECT_THAT(chain.worker(0).backward(head, {{0, 1, {edge(1, batch())}}}, {}).status().message(),
@@ -98,7 +98,7 @@ TEST(ModelWorker, AGradientOfAnOutputThatIsNotThereIsRefused) {
 }
 
 TEST(ModelWorker, BytesThatAreNotWhatTheyClaimToBeAreRefused) {
-  Chain chain(layers(), {1}, judged());
+  Chain chain(layers(), {1}, with_criterion());
   const PassHead head = training_pass(0);
   wire::EdgeTensor lying = edge(0, batch());
   lying.tensor.codec = codec::CodecKind::kFp16;
@@ -110,28 +110,29 @@ TEST(ModelWorker, ALossThatNothingIsTrainedByIsRefusedWithWhatToLookFor) {
     return Chain(layers(), {1}, options).forward(training_pass(0), {batch()}).message();
   };
   EXPECT_THAT(refusal({}), HasSubstr("the last stage has no criterion"));
-  EXPECT_THAT(refusal(judged_by([](const at::Tensor&) { return at::Tensor(); })),
+  EXPECT_THAT(refusal(with_loss([](const at::Tensor&) { return at::Tensor(); })),
               HasSubstr("the criterion must give a loss of one element, not none"));
-  EXPECT_THAT(refusal(judged_by([](const at::Tensor& outputs) { return outputs.sum(0); })),
+  EXPECT_THAT(refusal(with_loss([](const at::Tensor& outputs) { return outputs.sum(0); })),
               HasSubstr("a loss of one element, not of the sizes [2]"));
-  EXPECT_THAT(refusal(judged_by([](const at::Tensor& outputs) { return outputs.detach().sum(); })),
+  EXPECT_THAT(refusal(with_loss([](const at::Tensor& outputs) { return outputs.detach().sum(); })),
               HasSubstr("the criterion's loss has no gradient, though the model's outputs have one"));
   archive::Payload frozen = archive::testing::float_payload({2}, {3, 4});
-  EXPECT_THAT(
-      Chain(ir::testing::holder({{"w", frozen}}), {}, judged()).forward(training_pass(0), {at::ones({1})}).message(),
-      HasSubstr("neither the model's outputs nor the loss have a gradient"));
+  EXPECT_THAT(Chain(ir::testing::holder({{"w", frozen}}), {}, with_criterion())
+                  .forward(training_pass(0), {at::ones({1})})
+                  .message(),
+              HasSubstr("neither the model's outputs nor the loss have a gradient"));
 }
 
 TEST(ModelWorker, ACriterionWithAParameterOfItsOwnIsRefused) {
   const at::Tensor own = at::ones({2}).requires_grad_(true);
-  const ModelWorkerOptions options = judged_by([&](const at::Tensor& outputs) { return (outputs * own).sum(); });
+  const ModelWorkerOptions options = with_loss([&](const at::Tensor& outputs) { return (outputs * own).sum(); });
   EXPECT_THAT(Chain(layers(), {1}, options).forward(training_pass(0), {batch()}).message(),
               HasSubstr("the criterion has 1 parameter of its own, of the sizes [2], which no optimizer would train"));
 }
 
 TEST(ModelWorker, AnErrorOfTorchComesInItsOwnWordsWithoutItsStack) {
   const ModelWorkerOptions options =
-      judged_by([](const at::Tensor& outputs) { return at::matmul(outputs, at::ones({7})).sum(); });
+      with_loss([](const at::Tensor& outputs) { return at::matmul(outputs, at::ones({7})).sum(); });
   const Status failed = Chain(layers(), {1}, options).forward(training_pass(0), {batch()});
   EXPECT_EQ(failed.code(), Code::kInternal);
   EXPECT_THAT(failed.message(), AllOf(HasSubstr("size mismatch"), Not(HasSubstr("frame #"))));

@@ -18,9 +18,9 @@ using testing::Chain;
 using ::testing::ElementsAre;
 using testing::expect_same;
 using ::testing::IsEmpty;
-using testing::judged;
 using testing::training_pass;
 using testing::Whole;
+using testing::with_criterion;
 using wire::PassHead;
 using wire::PassKind;
 
@@ -42,7 +42,7 @@ std::vector<int> allowed_cuts(const ir::Model& model) {
 
 // Its gradients before each update are kept.
 ModelWorkerOptions watched(std::vector<std::vector<at::Tensor>>& gradients) {
-  ModelWorkerOptions options = judged();
+  ModelWorkerOptions options = with_criterion();
   options.on_gradients = [&](std::vector<at::Tensor>& all) {
     std::vector<at::Tensor>& kept = gradients.emplace_back();
     for (const at::Tensor& each : all) kept.push_back(each.clone());
@@ -57,7 +57,7 @@ void expect_equal(const std::vector<at::Tensor>& ours, const std::vector<at::Ten
 
 void expect_trains_as_one_process(const std::vector<int>& cuts, bool recompute) {
   Whole whole(normalised());
-  ModelWorkerOptions options = judged();
+  ModelWorkerOptions options = with_criterion();
   options.recompute = recompute;
   Chain chain(normalised(), cuts, options);
   for (std::uint64_t step = 0; step < 3; ++step) {
@@ -117,7 +117,7 @@ TEST(ModelWorker, ARecomputedPassRunsAtTheVersionAndTheStatisticsThatItBeganWith
 }
 
 TEST(ModelWorker, AnUpdateIsInPlaceWhileNoPassIsInFlight) {
-  Chain chain(normalised(), {1}, judged());
+  Chain chain(normalised(), {1}, with_criterion());
   const void* memory = chain.engine(0).tensors()[0].const_data_ptr();
   for (std::uint64_t step = 0; step < 2; ++step) chain.train(step, {batch(step)});
   EXPECT_EQ(chain.engine(0).tensors()[0].const_data_ptr(), memory);
@@ -159,7 +159,7 @@ TEST(ModelWorker, PartsOfABatchAddUpByTheirWeights) {
 TEST(ModelWorker, AValidationRunsTheEvalGraphAndChangesNothing) {
   const ir::Model model = testing::layers();
   const Whole whole(model);
-  Chain chain(model, {1}, judged());
+  Chain chain(model, {1}, with_criterion());
   PassHead head = training_pass(0);
   head.kind = PassKind::kValidate;
   const at::Tensor inputs = at::linspace(-1, 1, 10).view({5, 2});
@@ -189,7 +189,7 @@ TEST(ModelWorker, APredictionHandsTheOutputsOverAndAsksNoCriterion) {
 
 TEST(ModelWorker, TellsTheEpochBeforeAnUpdateAndTheCountAfterIt) {
   std::vector<std::string> told;
-  ModelWorkerOptions options = judged();
+  ModelWorkerOptions options = with_criterion();
   options.before_update = [&](std::uint64_t epoch) { told.push_back(text("epoch ", epoch)); };
   options.on_update = [&](std::uint64_t updates) { told.push_back(text("updates ", updates)); };
   Chain chain(normalised(), {}, options);

@@ -15,9 +15,9 @@ namespace {
 using stage::Schedule;
 using testing::Chain;
 using ::testing::HasSubstr;
-using testing::judged;
 using testing::training_pass;
 using testing::Whole;
+using testing::with_criterion;
 
 // An embedding whose weight is the head's, too.
 ir::Model tied() { return ir::read_archive(ir::testing::golden("tied")).value(); }
@@ -35,7 +35,7 @@ class Tied : public ::testing::TestWithParam<Schedule> {};
 
 TEST_P(Tied, TheKeeperAddsUpTheGradientsOfAllAndHandsItsValuesOn) {
   Whole whole(tied());
-  ModelWorkerOptions options = judged();
+  ModelWorkerOptions options = with_criterion();
   options.schedule = GetParam();
   Chain chain(tied(), {1}, options);
   for (std::uint64_t step = 0; step < 3; ++step) {
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(EachSchedule, Tied, ::testing::Values(Schedule::kAsync,
                          [](const auto& each) { return each.param == Schedule::kAsync ? "Async" : "Sync"; });
 
 TEST(TiedWeights, AValueThatComesWhileAPassIsInFlightIsAVersionOfItsOwn) {
-  Chain chain(tied(), {1}, judged());
+  Chain chain(tied(), {1}, with_criterion());
   ASSERT_TRUE(chain.forward(training_pass(0), {tokens(0)}).ok());
   ASSERT_TRUE(chain.worker(1).adopt(of_embedding(false, 0, at::full({6, 4}, 0.5))).ok());
   EXPECT_EQ(chain.worker(1).versions_most(), 2U);
@@ -64,7 +64,7 @@ TEST(TiedWeights, AValueThatComesWhileAPassIsInFlightIsAVersionOfItsOwn) {
 }
 
 TEST(TiedWeights, WhatDoesNotFitIsRefused) {
-  Chain chain(tied(), {1}, judged());
+  Chain chain(tied(), {1}, with_criterion());
   const at::Tensor weight = at::zeros({6, 4});
   EXPECT_THAT(chain.worker(1).adopt(of_embedding(false, 1, weight)).message(),
               HasSubstr("stage 1 sent values of \"embed.weight\", which it does not keep"));

@@ -147,7 +147,7 @@ def cpp_fields(struct: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("table", "structs"),
-    [("", ["TrainConfig"]), ("outer", ["OuterConfig"]), ("data", ["DataConfig", "DataOptions"])],
+    [("", ["TrainConfig"]), ("outer", ["OuterOptimizerConfig"]), ("data", ["DataConfig", "DataOptions"])],
     ids=["top", "outer", "data"],
 )
 def test_the_page_on_the_command_shows_the_defaults_of_train_toml(table, structs):

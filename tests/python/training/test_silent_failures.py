@@ -176,11 +176,11 @@ def bad_from(batch: int):
     """A criterion whose loss is nan from that batch on, counted from 1."""
     seen = []
 
-    def judge(outputs, targets):
+    def turning_bad(outputs, targets):
         seen.append(None)
         return criterion(outputs, targets) * (float("nan") if len(seen) >= batch else 1)
 
-    return judge
+    return turning_bad
 
 
 def test_a_loss_that_is_not_finite_is_said(cluster, capfd):

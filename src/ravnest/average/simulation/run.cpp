@@ -79,7 +79,7 @@ SimulationOutcome Run::run() {
     if (event->incarnation != 0 && event->incarnation != cluster(event->to).incarnation) continue;
     happens(*event);
   }
-  if (checker_.violation().empty()) judge_the_end();
+  if (checker_.violation().empty()) check_the_end();
   outcome_.violation = checker_.violation();
   if (!outcome_.violation.empty()) say("BROKEN: ", outcome_.violation);
   outcome_.clusters = count();
@@ -339,7 +339,7 @@ void Run::hold(int index, const Agreement::Holds& holds) {
   if (chance_.percent(30)) network_.after(chance_.pick(0, 1000), {EventKind::kLeave, index, 0, 0, holding.incarnation});
 }
 
-void Run::judge_the_end() {
+void Run::check_the_end() {
   for (int i = 0; i < count(); ++i) {
     if (!cluster(i).agreement) continue;
     const Agreement& agreement = *cluster(i).agreement;

@@ -73,7 +73,7 @@ class Run {
                   static_cast<std::size_t>(std::max(one, other))];
   }
 
-  void judge_the_end();
+  void check_the_end();
   void mix(std::uint64_t value) { digest_ = (digest_ ^ value) * 1099511628211U; }
   template <class... Ts>
   void say(const Ts&... parts) const {

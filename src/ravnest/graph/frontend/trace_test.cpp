@@ -288,7 +288,7 @@ TEST_F(Trace, ADifferenceOfRoundingIsCapturedWithANote) {
   EXPECT_EQ(said.str().find("order"), std::string::npos) << "nobody has looked for that: " << said.str();
 }
 
-TEST_F(Trace, RoundingIsJudgedByTheTypeOfTheNumbers) {
+TEST_F(Trace, RoundingIsMeasuredByTheTypeOfTheNumbers) {
   std::ostringstream said;
   const Logger log("test", Level::kInfo, said);
   Drifting module(1e-4);

@@ -78,7 +78,7 @@ void Checker::forward_begins(int stage, const Work& work) {
     root_begins(work.head);
   } else {
     wire::PassHead said = heads_[pass];
-    said.updates = work.head.updates;  // what they come to is judged below
+    said.updates = work.head.updates;  // what they come to is checked below
     if (work.head != said) {
       violated(Promise::kEveryPassOnce, "stage ", stage, " computes pass ", pass, " as another than the root does");
     }

@@ -1,4 +1,4 @@
-// What befalls the stages of a run, how they end then, and the judgement of that.
+// What befalls the stages of a run, how they end then, and what is checked of that.
 #include <algorithm>
 
 #include "ravnest/stage/simulation/run.h"
@@ -15,7 +15,7 @@ bool same(const wire::Failed& one, const wire::Failed& other) {
 
 void Run::strike(const Fault& fault) {
   Node& at = node(fault.stage);
-  const bool lives = at.standing == Standing::kRunning || at.standing == Standing::kEnding;
+  const bool lives = at.state == State::kRunning || at.state == State::kEnding;
   if (!lives) return;
   if (fault.kind == FaultKind::kFails) {
     at.fails_next = true;
@@ -29,7 +29,7 @@ void Run::strike(const Fault& fault) {
     struck_[static_cast<std::size_t>(fault.other)] = true;
   } else {
     say("stage ", fault.stage, fault.kind == FaultKind::kKilled ? " is killed" : " can't be reached any more");
-    if (fault.kind == FaultKind::kKilled) at.standing = Standing::kDead;
+    if (fault.kind == FaultKind::kKilled) at.state = State::kDead;
     at.isolated = true;
     if (at.ending.begun()) lost_after_telling_ = true;
     for (int other = 0; other < scenario_.count(); ++other) {
@@ -64,8 +64,8 @@ void Run::throws(int index) {
 
 void Run::fails(int index, const std::optional<wire::Failed>& to_tell) {
   Node& at = node(index);
-  if (at.standing == Standing::kRunning) {
-    at.standing = Standing::kEnding;
+  if (at.state == State::kRunning) {
+    at.state = State::kEnding;
     network_.after(kSettleTime, {.kind = EventKind::kSettled, .to = index, .from = index, .number = 0, .head = {}});
   }
   if (to_tell) {
@@ -80,19 +80,19 @@ void Run::fails(int index, const std::optional<wire::Failed>& to_tell) {
 
 void Run::end_if_settled(int index) {
   const Node& at = node(index);
-  if (at.standing != Standing::kEnding) return;
+  if (at.state != State::kEnding) return;
   if (at.ending.settled() || sabotage_ == Sabotage::kDoesNotWait) end(index);
 }
 
 void Run::end(int index) {
   if (tell_) say("stage ", index, " ends: ", in_words(node(index).ending.reason()));
   ++outcome_.failures;
-  leave(index, Standing::kEnded);
+  leave(index, State::kEnded);
 }
 
-void Run::leave(int index, Standing standing) {
+void Run::leave(int index, State state) {
   Node& at = node(index);
-  at.standing = standing;
+  at.state = state;
   at.ended_at = network_.now();
   for (int other = 0; other < scenario_.count(); ++other) {
     if (other != index) network_.leave(index, other);
@@ -101,15 +101,15 @@ void Run::leave(int index, Standing standing) {
 
 // -- the end
 
-void Run::judge_the_end() {
-  if (outcome_.faults > 0) judge_failure();
-  const auto left = [](const Node& one) { return one.standing == Standing::kLeft; };
+void Run::check_the_end() {
+  if (outcome_.faults > 0) check_failure();
+  const auto left = [](const Node& one) { return one.state == State::kLeft; };
   if (outcome_.faults > 0 && !std::ranges::all_of(nodes_, left)) return;
   std::vector<const Stage*> stages;
   for (int index = 0; index < scenario_.count(); ++index) {
     const Node& at = node(index);
     stages.push_back(&at.stage);
-    if (at.standing == Standing::kEnded) {
+    if (at.state == State::kEnded) {
       checker_.violated(Promise::kFailureTold, "stage ", index, " ends though nothing has failed");
     } else if (!left(at)) {
       checker_.violated(Promise::kNothingHangs, "stage ", index, " waits, after ", checker_.forwarded(index),
@@ -120,13 +120,13 @@ void Run::judge_the_end() {
   checker_.all_done(stages);
 }
 
-void Run::judge_failure() {
+void Run::check_failure() {
   const Time latest = last_fault_at_ + scenario_.detection_most + 2 * scenario_.slowest_news() + kSettleTime;
   const wire::Failed* first = nullptr;
   for (int index = 0; index < scenario_.count(); ++index) {
     const Node& at = node(index);
-    if (at.standing == Standing::kLeft || at.standing == Standing::kDead) continue;
-    if (at.standing != Standing::kEnded) {
+    if (at.state == State::kLeft || at.state == State::kDead) continue;
+    if (at.state != State::kEnded) {
       checker_.violated(Promise::kFailureTold, "stage ", index, " never ends");
       continue;
     }

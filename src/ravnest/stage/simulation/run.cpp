@@ -49,7 +49,7 @@ SimulationOutcome Run::run() {
     mix(event->number);
     happens(*event);
   }
-  if (checker_.violation().empty()) judge_the_end();
+  if (checker_.violation().empty()) check_the_end();
   return outcome();
 }
 
@@ -62,7 +62,7 @@ void Run::happens(const Event& event) {
       read_inbox(event.to);
       return turn(event.to);
     case EventKind::kSettled:
-      if (at.standing == Standing::kEnding) end(event.to);
+      if (at.state == State::kEnding) end(event.to);
       return;
     default: break;
   }
@@ -81,9 +81,9 @@ void Run::read_inbox(int index) {
 
 void Run::take(int index, const Event& event) {
   Node& at = node(index);
-  const bool running = at.standing == Standing::kRunning;
-  if (at.standing == Standing::kEnded || at.standing == Standing::kDead) return;
-  if (at.standing == Standing::kLeft) {
+  const bool running = at.state == State::kRunning;
+  if (at.state == State::kEnded || at.state == State::kDead) return;
+  if (at.state == State::kLeft) {
     if (event.kind < EventKind::kFailed) {
       checker_.violated(Promise::kNothingHangs, "stage ", index, ", which was through, gets ", in_words(event));
     }
@@ -150,11 +150,11 @@ void Run::inject_misfit(int index) {
 
 void Run::worked(int index) {
   Node& at = node(index);
-  if (at.standing != Standing::kRunning && at.standing != Standing::kEnding) return;
+  if (at.state != State::kRunning && at.state != State::kEnding) return;
   at.working = false;
   if (at.fails_next) {
     throws(index);
-  } else if (at.standing == Standing::kRunning) {
+  } else if (at.state == State::kRunning) {
     at.stage.done(at.work);
     checker_.ends(index, at.work);
     exchange(index, at.work);
@@ -215,7 +215,7 @@ void Run::send_results(int index, const Work& work) {
 
 void Run::turn(int index) {
   Node& at = node(index);
-  while (at.standing == Standing::kRunning && !at.working && !at.paused && checker_.violation().empty()) {
+  while (at.state == State::kRunning && !at.working && !at.paused && checker_.violation().empty()) {
     if (at.call.phase() == CallPhase::kClosed) enter_call(index);
     if (index == 0) {
       if (at.call.all_ready()) {
@@ -274,7 +274,7 @@ void Run::leave_call(int index) {
   Node& at = node(index);
   say("stage ", index, " leaves call ", at.calls);
   checker_.call_closed(index, at.calls);
-  if (++at.calls == scenario_.calls.size()) return leave(index, Standing::kLeft);
+  if (++at.calls == scenario_.calls.size()) return leave(index, State::kLeft);
   pause(index);
 }
 

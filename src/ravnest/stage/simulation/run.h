@@ -24,7 +24,7 @@ class Run {
   SimulationOutcome run();
 
  private:
-  enum class Standing : std::uint8_t { kRunning, kEnding, kEnded, kLeft, kDead };
+  enum class State : std::uint8_t { kRunning, kEnding, kEnded, kLeft, kDead };
 
   // A stage and its driver.
   struct Node {
@@ -34,7 +34,7 @@ class Run {
     Stage stage;
     Call call;
     Ending ending;
-    Standing standing = Standing::kRunning;
+    State state = State::kRunning;
     bool working = false;
     bool paused = false;
     bool fails_next = false;
@@ -87,11 +87,11 @@ class Run {
   void fails(int index, const std::optional<wire::Failed>& to_tell);
   void end_if_settled(int index);
   void end(int index);
-  void leave(int index, Standing standing);
+  void leave(int index, State state);
 
   // The end.
-  void judge_the_end();
-  void judge_failure();
+  void check_the_end();
+  void check_failure();
   bool one_reason_is_promised() const;
   bool is_true(const wire::Failed& reason) const;
   SimulationOutcome outcome();

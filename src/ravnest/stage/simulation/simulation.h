@@ -19,7 +19,7 @@
 
 namespace ravnest::stage {
 
-// What is judged.
+// What is checked.
 enum class Promise : std::uint8_t {
   kNothingHangs,
   kCallsTogether,

@@ -45,7 +45,7 @@ Result<Met> Attendance::attend() {
     if (Status heard = listen(clock_.now() + kPollEvery); !heard.ok()) return give_up(heard);
     if (meeting_.knows_all() && !std::exchange(knew_all_, true)) forget_the_meeting();
     if (const auto complaint = door_->complaint()) perform(meeting_.fail(*complaint));
-    if (Status reaches = judge_master(); !reaches.ok()) return give_up(reaches);
+    if (Status reaches = check_master(); !reaches.ok()) return give_up(reaches);
     say_for_whom();
   }
   if (meeting_.met()) return result();
@@ -111,7 +111,7 @@ void Attendance::perform(const MeetingActions& actions) {
 }
 
 // What keeps this rank from rank 0, where waiting will not mend it.
-Status Attendance::judge_master() {
+Status Attendance::check_master() {
   if (rank_ == 0 || meeting_.knows_all()) return {};
   const auto peer = endpoint_->statistics(rank_name(0));
   if (!peer.ok()) return peer.status();

@@ -31,7 +31,7 @@ class Attendance {
   Status listen(TimePoint until);
   void on_change(int from, transport::Event event);
   void perform(const MeetingActions& actions);
-  Status judge_master();
+  Status check_master();
   void say_for_whom();
   std::string described(int rank) const;
   Status interrupted(const Status& why);

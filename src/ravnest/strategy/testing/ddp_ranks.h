@@ -43,10 +43,10 @@ struct OfRank {
   Ddp ddp;
 };
 
-inline DdpOptions judged() {
+inline DdpOptions with_criterion() {
   DdpOptions options;
   options.seed = worker::testing::kSeed;
-  options.criterion = worker::testing::judged().criterion;
+  options.criterion = worker::testing::with_criterion().criterion;
   return options;
 }
 

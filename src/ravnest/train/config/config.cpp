@@ -96,12 +96,12 @@ std::optional<LrScheduleConfig> read_lr_schedule(const Section& top) {
                           every == "update" ? Every::kUpdate : Every::kEpoch, section->lines()};
 }
 
-std::optional<OuterConfig> read_outer(const Section& top) {
+std::optional<OuterOptimizerConfig> read_outer(const Section& top) {
   const std::optional<Section> section = top.section("outer", kOuterKeys);
   if (!section) return std::nullopt;
   if (!section->has("name")) section->lacks("name", "\"nesterov\"");
   (void)section->word("name", kOuterNames);
-  OuterConfig config;
+  OuterOptimizerConfig config;
   set(config.momentum, section->number("momentum", {0, 1, true}));
   set(config.rate, section->number("rate", {0}));
   return config;

@@ -49,7 +49,7 @@ struct LrScheduleConfig {
 };
 
 // Nesterov's momentum over rounds.
-struct OuterConfig {
+struct OuterOptimizerConfig {
   double momentum = 0.9;
   double rate = 0.7;
 };
@@ -86,7 +86,7 @@ struct TrainConfig {
   codec::Codec compression;         // true in the file stands for "fp16", false for "none"
   std::int64_t reduce_factor = 0;   // updates between two rounds with other clusters; 0: a round per epoch
   std::string average = "overlap";  // or "drain", as stage::parse_average_mode reads it
-  std::optional<OuterConfig> outer;
+  std::optional<OuterOptimizerConfig> outer;
   bool average_optim = false;  // and what the optimizer keeps
   bool recompute = false;
   int threads = 0;                                 // 0: this node's share of the machine's cores

@@ -49,7 +49,7 @@ struct NodeOptions {
   std::string name;  // "node_3"
   std::filesystem::path node_data = "node_data";
   std::filesystem::path trained = "trained";  // where stages are saved
-  std::filesystem::path own_stage;            // an archive that takes the planned stage's place; empty: the planned one
+  std::filesystem::path custom_stage;         // an archive that takes the planned stage's place; empty: the planned one
   std::string software = "0";                 // the release, for messages
   c10::Device device = c10::kCPU;
   bool insecure = false;  // without TLS, which only a cluster on one machine's loopback may do

@@ -86,13 +86,13 @@ Result<graph::Engine> load_stage(const std::filesystem::path& archive, const std
 }
 
 Result<graph::Engine> open_stage(const NodeOptions& options, const plan::PlanHere& here, int node) {
-  if (!options.own_stage.empty() && here.plan.clusters.size() > 1)
+  if (!options.custom_stage.empty() && here.plan.clusters.size() > 1)
     return invalid(
         "a model of your own (Node(model=...)) cannot be averaged with other clusters; "
         "plan with one cluster, or leave model= out");
   const std::filesystem::path archive = plan::folder_of(here, node) / "submod.pt";
-  auto engine = load_stage(archive, options.own_stage, options.device);
-  if (!engine.ok() || !options.own_stage.empty()) return engine;
+  auto engine = load_stage(archive, options.custom_stage, options.device);
+  if (!engine.ok() || !options.custom_stage.empty()) return engine;
   const auto [cluster, stage] = here.plan.place_of(node);
   if (Status fits = check_stage(*engine, here.plan, cluster, stage, archive); !fits.ok()) return fits;
   return engine;

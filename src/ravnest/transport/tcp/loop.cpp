@@ -148,7 +148,7 @@ void Loop::run() {
     }
     take_met();
     const TimePoint now = clock_.now();
-    if (now >= look_at_) judge(now);
+    if (now >= look_at_) check_liveness(now);
     expire(now);
     if (goodbye_until_.load() != TimePoint::max() && !take_leave(now)) break;
     dial_due(now);
@@ -311,7 +311,7 @@ void Loop::expire(TimePoint now) {
   }
 }
 
-void Loop::judge(TimePoint now) {
+void Loop::check_liveness(TimePoint now) {
   look_at_ = now + kLookEvery;
   for (const std::string& peer : board_.look()) {
     if (const Line& line = lines_[peer]; line.linked) drop(line.connection, "the connection was silent for too long");

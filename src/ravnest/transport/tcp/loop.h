@@ -83,7 +83,7 @@ class Loop {
   void take_met();
   void dial_due(TimePoint now);
   void expire(TimePoint now);
-  void judge(TimePoint now);
+  void check_liveness(TimePoint now);
   bool take_leave(TimePoint now);
   void make_room_for_a_stranger();
   std::string turn_away(TurnedAway who);

@@ -76,7 +76,7 @@ class Simulation {
     do {
       step(milliseconds(100));
     } while (clock_.now() < quiet_end && outcome_.violation.empty() && !(all_up() && nothing_is_owed()));
-    if (outcome_.violation.empty()) judge_the_end();
+    if (outcome_.violation.empty()) check_the_end();
     for (Node& node : nodes_) node.endpoint.reset();
     return outcome_;
   }
@@ -331,7 +331,7 @@ class Simulation {
   }
   bool receiver_ended(const Sent& sent) const { return nodes_[sent.to].incarnation != sent.receiver; }
 
-  void judge_the_end() {
+  void check_the_end() {
     if (!all_up()) violated("not all nodes found each other again");
     for (std::uint64_t id = 0; id < sent_.size(); ++id) {
       const Sent& sent = sent_[id];

@@ -1,4 +1,5 @@
-// A run of endpoints on a simulated network that does its worst, drawn from a seed, and a judge of what they promised.
+// A run of endpoints on a simulated network that does its worst, drawn from a seed, and a checker of what they
+// promised.
 //
 // The endpoints are real; the network, its faults and the time are not (inproc::Network with a ManualClock). First
 // comes a time of faults: messages of all priorities and sizes, delays, cuts, partitions, endpoints that end and come

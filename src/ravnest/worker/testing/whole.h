@@ -23,7 +23,7 @@ inline at::Tensor loss_of(const at::Tensor& outputs) {
 }
 
 // With loss_of, and half of the samples right.
-inline ModelWorkerOptions judged() {
+inline ModelWorkerOptions with_criterion() {
   ModelWorkerOptions options;
   options.seed = kSeed;
   options.criterion = [](const wire::PassHead&, const std::vector<c10::IValue>& outputs) {

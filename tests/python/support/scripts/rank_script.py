@@ -37,7 +37,7 @@ class Waiting(TensorDataset):
         time.sleep(600)
 
 
-def judge(outputs, item):
+def counting_criterion(outputs, item):
     asked["criterion"] += 1
     loss = criterion(outputs, item)
     if asked["criterion"] == 3 and rank == victim:
@@ -61,7 +61,7 @@ samples = 1 if what == "few samples" else 140
 train = DataLoader(Data(x[:samples], y[:samples]), batch_size=10)
 val = DataLoader((Waiting if what == "validation" else TensorDataset)(x[140:], y[140:]), batch_size=25)
 options = {"strategy": "ddp", "example_args": (x[:20],), "optimizer": torch.optim.SGD}
-options |= {"optimizer_params": {"lr": 0.05}, "criterion": judge, "labels": train, "test_labels": val}
+options |= {"optimizer_params": {"lr": 0.05}, "criterion": counting_criterion, "labels": train, "test_labels": val}
 
 with Node(model=make_net(), **options) as node:
     rank = node.rank

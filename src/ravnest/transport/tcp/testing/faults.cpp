@@ -31,7 +31,7 @@ Options plain_options(const std::string& name, std::uint16_t port, const Peer& p
 }
 
 // What several threads tell of one run.
-class Judge {
+class Checker {
  public:
   template <class... Ts>
   void violated(const Ts&... parts) {
@@ -52,11 +52,11 @@ class Judge {
 
 // -- cuts
 
-// The number carries the priority: lanes are judged each on its own.
+// The number carries the priority: the order is checked lane by lane.
 constexpr std::uint64_t kLaneStep = std::uint64_t{1} << 40;
 
 struct CutRun {
-  Judge judge;
+  Checker checker;
   Mutex mutex;
   ConditionVariable arrival;  // of a message
   std::atomic<bool> enough = false;
@@ -70,7 +70,7 @@ struct CutRun {
 void send_all_the_time(CutRun& run, Endpoint& from, const std::string& to, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::array<std::uint64_t, wire::kLanes> next{};
-  while (!run.enough && !run.judge.broken) {
+  while (!run.enough && !run.checker.broken) {
     const std::size_t lane = random() % wire::kLanes;
     const std::size_t size = random() % 4 == 0 ? random() % 300'000 : random() % 3000;
     const Status accepted = from.send(
@@ -80,7 +80,7 @@ void send_all_the_time(CutRun& run, Endpoint& from, const std::string& to, std::
           run.failed += status.ok() ? 0 : 1;
         },
         patiently());
-    if (!accepted.ok()) return run.judge.violated("a message to ", to, " is refused: ", accepted);
+    if (!accepted.ok()) return run.checker.violated("a message to ", to, " is refused: ", accepted);
     ++next[lane];
     ++run.accepted;
   }
@@ -95,7 +95,7 @@ void receive_all(CutRun& run, Endpoint& at) {
     if (const auto* change = std::get_if<PeerChange>(&event->what)) {
       if (change->state == PeerState::kLost) {
         ++run.losses;
-        run.judge.violated(at.name(), " lost ", event->peer, ": ", change->reason);
+        run.checker.violated(at.name(), " lost ", event->peer, ": ", change->reason);
       }
       continue;
     }
@@ -103,10 +103,10 @@ void receive_all(CutRun& run, Endpoint& at) {
     const std::uint64_t number = number_of(message);
     std::uint64_t& expected = next[number / kLaneStep % wire::kLanes];
     if (number % kLaneStep != expected) {
-      run.judge.violated(at.name(), " got ", number % kLaneStep, " of lane ", number / kLaneStep, " instead of ",
-                         expected);
+      run.checker.violated(at.name(), " got ", number % kLaneStep, " of lane ", number / kLaneStep, " instead of ",
+                           expected);
     }
-    if (!is_intact(message)) run.judge.violated(at.name(), " got a message that was changed");
+    if (!is_intact(message)) run.checker.violated(at.name(), " got a message that was changed");
     ++expected;
     ++run.arrived;
     run.arrival.notify_one();
@@ -269,11 +269,11 @@ FaultsOutcome survive_cuts(std::uint64_t cuts, std::uint64_t seed, bool secure) 
   TimePoint deadline = patiently();
   const auto wait_for = [&](auto&& reached, std::string_view what) {
     std::uint64_t before = 0;
-    while (!reached() && !run.judge.broken) {
+    while (!reached() && !run.checker.broken) {
       // As long as something arrives it is only slow.
       if (const std::uint64_t arrived = run.arrived; arrived != before) deadline = patiently();
       before = run.arrived;
-      if (SystemClock().now() > deadline) run.judge.violated("nothing arrived for a minute while waiting for ", what);
+      if (SystemClock().now() > deadline) run.checker.violated("nothing arrived for a minute while waiting for ", what);
       const MutexLock lock(run.mutex);
       run.arrival.wait_until(run.mutex, in_seconds(0.1));
     }
@@ -290,7 +290,7 @@ FaultsOutcome survive_cuts(std::uint64_t cuts, std::uint64_t seed, bool secure) 
   (void)a->close(in_seconds(1));
   (void)b->close(in_seconds(1));
   for (std::thread& receiver : receivers) receiver.join();
-  outcome.violation = run.judge.violation();
+  outcome.violation = run.checker.violation();
   if (outcome.violation.empty() && run.failed > 0) outcome.violation = text(run.failed.load(), " messages failed");
   outcome.arrived = run.arrived;
   outcome.failed = run.failed;

@@ -1,4 +1,4 @@
-// Endpoints over real sockets whose connections are cut and whose processes are killed, and a judge of what arrived.
+// Endpoints over real sockets whose connections are cut and whose processes are killed, and a checker of what arrived.
 //
 // For tests and `make soak`: the same code, for a short or a long time.
 #pragma once
