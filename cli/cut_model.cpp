@@ -16,7 +16,7 @@ Result<ir::Model> read_whole(const std::filesystem::path& archive) {
 
 }  // namespace
 
-Result<plan::ModelCosts> read_costs(const std::filesystem::path& archive, const plan::TrainingOptions& training) {
+Result<plan::ModelCosts> read_costs(const std::filesystem::path& archive, const plan::TrainingAssumptions& training) {
   const Result<ir::Model> model = read_whole(archive);
   if (!model.ok()) return model.status();
   const Result<graph::Profile> profile = graph::profile_shapes(*model);

@@ -11,7 +11,7 @@
 namespace ravnest::cli {
 
 // What planning needs to know of the model in an archive.
-Result<plan::ModelCosts> read_costs(const std::filesystem::path& archive, const plan::TrainingOptions& training);
+Result<plan::ModelCosts> read_costs(const std::filesystem::path& archive, const plan::TrainingAssumptions& training);
 
 struct PlanRequest {
   std::filesystem::path archive;

@@ -25,7 +25,7 @@ void run_doctor(const DoctorOptions& options) {
   const StopSignals signals;
   const auto here = plan::read_plan_here(options.node_data);
   if (!here.ok()) {
-    std::cout << doctor::line({doctor::Verdict::kProblem, "", here.status().message()}) << std::endl;
+    std::cout << doctor::line({doctor::Severity::kProblem, "", here.status().message()}) << std::endl;
     throw CLI::RuntimeError(1);
   }
   const std::vector<int> nodes =

@@ -79,7 +79,7 @@ std::vector<ir::Model> make_stages() {
   return require(graph::slice(model, std::vector<int>{4, 8}));
 }
 
-worker::Verdict criterion(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
+worker::CriterionResult criterion(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
   const Batch batch = make_batch(head.batch);
   const at::Tensor& scores = outputs.at(0).toTensor();
   const auto right = (scores.argmax(1) == batch.classes).sum().item<std::int64_t>();
@@ -219,7 +219,7 @@ void train_rank(int rank, const std::filesystem::path& model) {
     const at::Tensor loss = torch::cross_entropy_loss(outputs.at(0).toTensor(), batch.classes);
     if (rank == 0 && head.index % 100 == 0)
       std::cout << "batch " << head.index << ": loss " << loss.item<double>() << " of rank 0's half\n";
-    return worker::Verdict{loss, static_cast<std::uint64_t>(batch.classes.numel()), 0};
+    return worker::CriterionResult{loss, static_cast<std::uint64_t>(batch.classes.numel()), 0};
   };
   require(own->configure(std::move(training)));
   require(own->begin("train", patient));

@@ -39,7 +39,7 @@ py::object to_python(const c10::IValue& value) { return value.isTensor() ? py::c
 
 std::unique_ptr<optim::Optimizer> stepped_by(py::function function) {
   optim::OptimizerCallbacks callbacks;
-  callbacks.step = [function = held(std::move(function))](std::span<const optim::Group>,
+  callbacks.step = [function = held(std::move(function))](std::span<const optim::ParameterGroup>,
                                                           std::span<const at::Tensor> parameters,
                                                           std::span<const at::Tensor> gradients) {
     const py::gil_scoped_acquire gil;
@@ -49,7 +49,8 @@ std::unique_ptr<optim::Optimizer> stepped_by(py::function function) {
     for (const at::Tensor& gradient : gradients) given.append(gradient.defined() ? py::cast(gradient) : py::none());
     call(*function, own, given);
   };
-  return std::make_unique<optim::CallbackOptimizer>("callback", std::vector<optim::Group>(), std::move(callbacks));
+  return std::make_unique<optim::CallbackOptimizer>("callback", std::vector<optim::ParameterGroup>(),
+                                                    std::move(callbacks));
 }
 
 }  // namespace
@@ -61,7 +62,7 @@ worker::Criterion criterion_of(py::function function) {
     for (const c10::IValue& output : outputs) flat.append(to_python(output));
     const auto [loss, samples, correct] =
         call(*function, to_dict(head), flat).cast<std::tuple<at::Tensor, std::uint64_t, std::uint64_t>>();
-    return worker::Verdict{loss, samples, correct};
+    return worker::CriterionResult{loss, samples, correct};
   };
 }
 

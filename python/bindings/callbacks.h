@@ -26,7 +26,7 @@ using OptimizerForm = std::variant<std::monostate, NamedOptimizerForm, pybind11:
 std::unique_ptr<optim::Optimizer> optimizer_of(const OptimizerForm& form);
 
 // {"lr": 0.1, ..., "params": [0, 1]}; None, as in torch's foreach and fused, is for not given.
-std::vector<optim::Group> groups_of(const std::vector<pybind11::dict>& dicts);
+std::vector<optim::ParameterGroup> groups_of(const std::vector<pybind11::dict>& dicts);
 // {"state": {index: {name: tensor}}, "param_groups": [...]}, as an optimizer's state_dict.
 pybind11::dict state_of(const optim::Optimizer& optimizer);
 

@@ -11,12 +11,12 @@ namespace py = pybind11;
 namespace ravnest::python {
 namespace {
 
-using optim::Group;
 using optim::NamedTensors;
 using optim::Optimizer;
 using optim::OptimizerState;
 using optim::Option;
 using optim::Options;
+using optim::ParameterGroup;
 
 using Tensors = std::vector<at::Tensor>;
 
@@ -39,21 +39,21 @@ py::object object_of(const Option& option) {
   return py::cast(option);
 }
 
-py::dict dict_of(const Group& group) {
+py::dict dict_of(const ParameterGroup& group) {
   py::dict result;
   for (const auto& [name, option] : group.options) result[py::str(name)] = object_of(option);
   result["params"] = group.parameters;
   return result;
 }
 
-py::list dicts_of(std::span<const Group> groups) {
+py::list dicts_of(std::span<const ParameterGroup> groups) {
   py::list result;
-  for (const Group& group : groups) result.append(dict_of(group));
+  for (const ParameterGroup& group : groups) result.append(dict_of(group));
   return result;
 }
 
-Group group_of(const py::dict& dict) {
-  Group group;
+ParameterGroup group_of(const py::dict& dict) {
+  ParameterGroup group;
   for (const auto& [key, value] : dict) {
     const auto name = py::cast<std::string>(key);
     if (name == "params") {
@@ -67,8 +67,8 @@ Group group_of(const py::dict& dict) {
 
 }  // namespace
 
-std::vector<Group> groups_of(const std::vector<py::dict>& dicts) {
-  std::vector<Group> groups;
+std::vector<ParameterGroup> groups_of(const std::vector<py::dict>& dicts) {
+  std::vector<ParameterGroup> groups;
   for (const py::dict& dict : dicts) groups.push_back(group_of(dict));
   return groups;
 }
@@ -132,7 +132,7 @@ std::unique_ptr<Optimizer> from_functions(std::string name, const std::vector<py
                                           py::function step_function, const std::optional<py::function>& state,
                                           const std::optional<py::function>& load_function) {
   optim::OptimizerCallbacks callbacks;
-  callbacks.step = [function = held(std::move(step_function))](std::span<const Group> now,
+  callbacks.step = [function = held(std::move(step_function))](std::span<const ParameterGroup> now,
                                                                std::span<const at::Tensor> parameters,
                                                                std::span<const at::Tensor> gradients) {
     const py::gil_scoped_acquire acquire;

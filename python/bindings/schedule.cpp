@@ -10,10 +10,10 @@ namespace py = pybind11;
 namespace ravnest::python {
 namespace {
 
+using optim::LrSchedule;
 using optim::Optimizer;
 using optim::Option;
 using optim::Options;
-using optim::Schedule;
 using optim::ScheduleState;
 
 py::dict dict_of(const ScheduleState& state) {
@@ -41,14 +41,14 @@ ScheduleState schedule_state_of(const py::dict& dict) {
 
 using Factor = std::function<double(std::int64_t)>;
 
-std::unique_ptr<Schedule> from_factors(std::vector<Factor> factors, Optimizer& optimizer) {
+std::unique_ptr<LrSchedule> from_factors(std::vector<Factor> factors, Optimizer& optimizer) {
   return accepted(optim::lambda_schedule(std::move(factors), optimizer));
 }
 
 // Parts are (name, options), or functions as for LambdaLR.
-std::unique_ptr<Schedule> sequence(const std::vector<std::variant<std::pair<std::string, Options>, Factor>>& parts,
-                                   std::vector<std::int64_t> milestones, Optimizer& optimizer) {
-  std::vector<std::unique_ptr<Schedule>> schedules;
+std::unique_ptr<LrSchedule> sequence(const std::vector<std::variant<std::pair<std::string, Options>, Factor>>& parts,
+                                     std::vector<std::int64_t> milestones, Optimizer& optimizer) {
+  std::vector<std::unique_ptr<LrSchedule>> schedules;
   for (const auto& part : parts) {
     if (const auto* named = std::get_if<0>(&part)) {
       schedules.push_back(accepted(optim::make_schedule(named->first, named->second, optimizer)));
@@ -62,7 +62,7 @@ std::unique_ptr<Schedule> sequence(const std::vector<std::variant<std::pair<std:
 }  // namespace
 
 void bind_schedules(py::module_& module) {
-  py::class_<Schedule>(module, "Schedule")
+  py::class_<LrSchedule>(module, "LrSchedule")
       .def(py::init([](const std::string& name, const Options& options, Optimizer& optimizer) {
              return accepted(optim::make_schedule(name, options, optimizer));
            }),
@@ -70,14 +70,14 @@ void bind_schedules(py::module_& module) {
       .def_static("from_functions", &from_factors, py::keep_alive<0, 2>(), py::arg("factors"), py::arg("optimizer"))
       .def_static("sequence", &sequence, py::keep_alive<0, 3>(), py::arg("parts"), py::arg("milestones"),
                   py::arg("optimizer"))
-      .def_property_readonly("name", [](const Schedule& schedule) { return std::string(schedule.name()); })
+      .def_property_readonly("name", [](const LrSchedule& schedule) { return std::string(schedule.name()); })
       .def(
-          "step", [](Schedule& schedule, std::optional<double> metric) { accept(schedule.step(metric)); },
+          "step", [](LrSchedule& schedule, std::optional<double> metric) { accept(schedule.step(metric)); },
           py::arg("metric") = py::none())
-      .def("last_lr", &Schedule::last_lr)
-      .def("state", [](const Schedule& schedule) { return dict_of(schedule.state()); })
+      .def("last_lr", &LrSchedule::last_lr)
+      .def("state", [](const LrSchedule& schedule) { return dict_of(schedule.state()); })
       .def(
-          "load", [](Schedule& schedule, const py::dict& state) { accept(schedule.load(schedule_state_of(state))); },
+          "load", [](LrSchedule& schedule, const py::dict& state) { accept(schedule.load(schedule_state_of(state))); },
           py::arg("state"));
   module.def("schedule_names", [] {
     const auto names = optim::schedule_names();

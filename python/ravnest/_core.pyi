@@ -7,7 +7,7 @@ import os
 import pathlib
 import torch
 import typing
-__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'Schedule', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'fuse', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw']
+__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'fuse', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw']
 class Error(RuntimeError):
     of_another: bool
 class Model:
@@ -461,12 +461,12 @@ class Plan:
     @property
     def unused(self) -> list[int]:
         ...
-class Schedule:
+class LrSchedule:
     @staticmethod
-    def from_functions(factors: collections.abc.Sequence[collections.abc.Callable[[typing.SupportsInt | typing.SupportsIndex], float]], optimizer: Optimizer) -> Schedule:
+    def from_functions(factors: collections.abc.Sequence[collections.abc.Callable[[typing.SupportsInt | typing.SupportsIndex], float]], optimizer: Optimizer) -> LrSchedule:
         ...
     @staticmethod
-    def sequence(parts: collections.abc.Sequence[tuple[str, collections.abc.Mapping[str, bool | typing.SupportsInt | typing.SupportsIndex | typing.SupportsFloat | typing.SupportsIndex | str | collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]]] | collections.abc.Callable[[typing.SupportsInt | typing.SupportsIndex], float]], milestones: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], optimizer: Optimizer) -> Schedule:
+    def sequence(parts: collections.abc.Sequence[tuple[str, collections.abc.Mapping[str, bool | typing.SupportsInt | typing.SupportsIndex | typing.SupportsFloat | typing.SupportsIndex | str | collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]]] | collections.abc.Callable[[typing.SupportsInt | typing.SupportsIndex], float]], milestones: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], optimizer: Optimizer) -> LrSchedule:
         ...
     def __init__(self, name: str, options: collections.abc.Mapping[str, bool | typing.SupportsInt | typing.SupportsIndex | typing.SupportsFloat | typing.SupportsIndex | str | collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]], optimizer: Optimizer) -> None:
         ...

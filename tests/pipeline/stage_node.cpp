@@ -159,10 +159,10 @@ worker::Criterion criterion_of(const Run& run, at::Tensor targets) {
                                 ? at::cross_entropy_loss(output.reshape({-1, output.size(-1)}), target.flatten())
                                 : at::mse_loss(output, target);
     const auto samples = static_cast<std::uint64_t>(output.size(0));
-    if (head.kind == wire::PassKind::kTrain) return worker::Verdict{loss, samples, 0};
+    if (head.kind == wire::PassKind::kTrain) return worker::CriterionResult{loss, samples, 0};
     const at::Tensor expected = run.classes ? target.flatten() : target.argmax(-1).flatten();
     const auto right = (output.argmax(-1).flatten() == expected).sum().item<std::int64_t>();
-    return worker::Verdict{loss, samples, static_cast<std::uint64_t>(right)};
+    return worker::CriterionResult{loss, samples, static_cast<std::uint64_t>(right)};
   };
 }
 

@@ -26,7 +26,7 @@ class Examination {
       : here_(here), options_(options), on_finding_(on_finding), try_until_(SystemClock().now() + options.wait) {}
 
   Result<std::vector<Finding>> run(const std::vector<int>& nodes) {
-    note({{Verdict::kOk, "", text("the plan in ", here_.node_data.string(), " can be read: ", here_.plan.id)}});
+    note({{Severity::kOk, "", text("the plan in ", here_.node_data.string(), " can be read: ", here_.plan.id)}});
     for (const int node : nodes) {
       examine_alone(node);
       if (stopped()) return cancelled("asked to stop");
@@ -56,7 +56,7 @@ class Examination {
     note(check_address(here_, node, attempt()));
     const auto own = caller(here_, node, options_.software);
     if (!own.ok()) {
-      note({{Verdict::kWarning, name,
+      note({{Severity::kWarning, name,
              "its port and its peers were not examined, since its identity is missing or damaged"}});
       return;
     }

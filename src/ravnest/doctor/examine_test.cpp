@@ -18,8 +18,8 @@ using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-auto is(Verdict verdict, const std::string& words) {
-  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::sentence, HasSubstr(words)));
+auto is(Severity severity, const std::string& words) {
+  return AllOf(Field(&Finding::severity, severity), Field(&Finding::sentence, HasSubstr(words)));
 }
 
 ExamineOptions options(Duration wait = {}) {
@@ -34,7 +34,7 @@ TEST(Examination, OfAllNodesOnOneMachineIsWellBeforeAnyRuns) {
   std::vector<Finding> told;
   const auto found = examine(data.here(), {0, 1, 2}, options(), [&](const Finding& each) { told.push_back(each); });
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_THAT(*found, AllOf(SizeIs(1 + 3 * 4 + 3 * 2), Each(Field(&Finding::verdict, Verdict::kOk))));
+  EXPECT_THAT(*found, AllOf(SizeIs(1 + 3 * 4 + 3 * 2), Each(Field(&Finding::severity, Severity::kOk))));
   EXPECT_EQ(told.size(), found->size());
   EXPECT_EQ(summary(*found), "19 checks: all is well");
 }
@@ -44,8 +44,8 @@ TEST(Examination, NamesThePeersThatAreNotThere) {
   const auto node_1 = data.run(1);
   const auto found = examine(data.here(), {0}, options());
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_THAT(*found, Contains(is(Verdict::kOk, "reaches node_1")));
-  EXPECT_THAT(*found, Contains(is(Verdict::kProblem, "cannot reach node_2: nothing listens")));
+  EXPECT_THAT(*found, Contains(is(Severity::kOk, "reaches node_1")));
+  EXPECT_THAT(*found, Contains(is(Severity::kProblem, "cannot reach node_2: nothing listens")));
   EXPECT_TRUE(has_problem(*found));
 }
 
@@ -63,8 +63,8 @@ TEST(Examination, OfTwoMachinesFindEachOther) {
   const auto second = examine(data.here(), {1}, options(kTestTime));
   early.join();
   ASSERT_TRUE(first.ok() && second.ok());
-  EXPECT_THAT(*first, Contains(is(Verdict::kOk, "reaches node_1")));
-  EXPECT_THAT(*second, Contains(is(Verdict::kOk, "reaches node_0")));
+  EXPECT_THAT(*first, Contains(is(Severity::kOk, "reaches node_1")));
+  EXPECT_THAT(*second, Contains(is(Severity::kOk, "reaches node_0")));
   EXPECT_FALSE(has_problem(*first) || has_problem(*second));
 }
 
@@ -84,8 +84,8 @@ TEST(Examination, OfAMachineThatCanOnlyDialOutIsAWarningOnBothSides) {
   const auto second = examine(data.here(), {1}, options());
   early.join();
   ASSERT_TRUE(first.ok() && second.ok());
-  EXPECT_THAT(*first, Contains(is(Verdict::kWarning, "cannot reach node_1, which has reached it")));
-  EXPECT_THAT(*second, Contains(is(Verdict::kWarning, "node_0 cannot reach node_1")));
+  EXPECT_THAT(*first, Contains(is(Severity::kWarning, "cannot reach node_1, which has reached it")));
+  EXPECT_THAT(*second, Contains(is(Severity::kWarning, "node_0 cannot reach node_1")));
   EXPECT_FALSE(has_problem(*first) || has_problem(*second));
 }
 
@@ -93,8 +93,8 @@ TEST(Examination, WithoutASoundIdentitySaysSoAndGoesNoFurther) {
   const NodeData data(plan_on_free_ports(2), {1});
   const auto found = examine(data.here(), {0}, options());
   ASSERT_TRUE(found.ok());
-  EXPECT_THAT(*found, Contains(is(Verdict::kProblem, "its identity is not here")));
-  EXPECT_THAT(*found, Contains(is(Verdict::kWarning, "were not examined")));
+  EXPECT_THAT(*found, Contains(is(Severity::kProblem, "its identity is not here")));
+  EXPECT_THAT(*found, Contains(is(Severity::kWarning, "were not examined")));
 }
 
 TEST(Examination, EndsAtOnceWhenAskedTo) {
@@ -122,9 +122,9 @@ TEST(Examination, EndsInTheMiddleOfAPeerWhenAskedTo) {
 }
 
 TEST(Summary, CountsWhatIsWrong) {
-  const Finding ok{Verdict::kOk, "", ""};
-  const Finding warning{Verdict::kWarning, "", ""};
-  const Finding problem{Verdict::kProblem, "", ""};
+  const Finding ok{Severity::kOk, "", ""};
+  const Finding warning{Severity::kWarning, "", ""};
+  const Finding problem{Severity::kProblem, "", ""};
   EXPECT_EQ(summary({ok}), "1 check: all is well");
   EXPECT_EQ(summary({ok, warning}), "2 checks: no problem, 1 warning");
   EXPECT_EQ(summary({problem, warning, warning}), "3 checks: 1 problem, 2 warnings");

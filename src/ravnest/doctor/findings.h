@@ -8,16 +8,16 @@
 
 namespace ravnest::doctor {
 
-enum class Verdict : unsigned char {
+enum class Severity : unsigned char {
   kOk,
   kWarning,  // training works, but something should be looked at
   kProblem,  // training will not work before this is mended
 };
-std::string_view name(Verdict verdict);  // "ok", "warning", "PROBLEM"
-inline std::ostream& operator<<(std::ostream& out, Verdict verdict) { return out << name(verdict); }
+std::string_view name(Severity severity);  // "ok", "warning", "PROBLEM"
+inline std::ostream& operator<<(std::ostream& out, Severity severity) { return out << name(severity); }
 
 struct Finding {
-  Verdict verdict = Verdict::kOk;
+  Severity severity = Severity::kOk;
   std::string node;      // the one that is examined; empty: the plan
   std::string sentence;  // where not ok, says what to do
 };

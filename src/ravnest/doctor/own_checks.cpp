@@ -21,8 +21,8 @@ Finding key_file(const plan::PlanHere& here, int node) {
   std::error_code error;
   const fs::perms mode = fs::status(key, error).permissions();
   if (error || (mode & (fs::perms::group_all | fs::perms::others_all)) == fs::perms::none)
-    return {Verdict::kOk, plan::node_name(node), "its key is private"};
-  return {Verdict::kProblem, plan::node_name(node),
+    return {Severity::kOk, plan::node_name(node), "its key is private"};
+  return {Severity::kProblem, plan::node_name(node),
           text("its key is open to other users of this machine, who could pose as it: chmod 600 ", key.string())};
 }
 
@@ -58,7 +58,7 @@ std::vector<Finding> check_identity(const plan::PlanHere& here, int node, identi
   const std::string name = plan::node_name(node);
   const auto stored = identity::read_identity(plan::folder_of(here, node));
   if (!stored.ok()) {
-    return {{Verdict::kProblem, name,
+    return {{Severity::kProblem, name,
              text("its identity is not here (", stored.status().message(),
                   "): pack it where the plan was made, and unpack the package here")}};
   }
@@ -66,11 +66,11 @@ std::vector<Finding> check_identity(const plan::PlanHere& here, int node, identi
   const Status of_plan = sound.ok() ? check_plan(here, node, *stored) : Status();
   std::vector<Finding> findings;
   if (!sound.ok()) {
-    findings.push_back({Verdict::kProblem, name, sound.message()});
+    findings.push_back({Severity::kProblem, name, sound.message()});
   } else if (!of_plan.ok()) {
-    findings.push_back({Verdict::kProblem, name, of_plan.message()});
+    findings.push_back({Severity::kProblem, name, of_plan.message()});
   } else {
-    findings.push_back({Verdict::kOk, name, "its certificate is of this plan and valid now"});
+    findings.push_back({Severity::kOk, name, "its certificate is of this plan and valid now"});
   }
   findings.push_back(key_file(here, node));
   return findings;
@@ -81,21 +81,21 @@ std::vector<Finding> check_address(const plan::PlanHere& here, int node, const W
   const plan::PoolNode& own = here.plan.pool.nodes[node];
   const auto found = resolve(own.address.host, own.address.port, Lookup::kToConnect, wait);
   if (!found.ok()) {
-    return {{Verdict::kProblem, name,
+    return {{Severity::kProblem, name,
              text(found.status().message(), ": correct its address in the pool file, or this machine's name service")}};
   }
   const std::string stands_for = join(hosts(*found));
   const int elsewhere = peer_elsewhere(here.plan, node);
   if (elsewhere >= 0 && std::ranges::all_of(*found, [](const auto& a) { return a.is_any() || a.is_loopback(); })) {
-    return {{Verdict::kWarning, name,
+    return {{Severity::kWarning, name,
              text(own.address, " can be dialled on this machine only, but ", plan::describe(here.plan.pool, elsewhere),
                   " may be on another: give it an \"IP\" that others can reach, and 0.0.0.0 as \"bind\"")}};
   }
   if (std::ranges::any_of(*found, is_here))
-    return {{Verdict::kOk, name, text(own.address, " is an address of this machine (", stands_for, ")")}};
+    return {{Severity::kOk, name, text(own.address, " is an address of this machine (", stands_for, ")")}};
   if (own.bind)
-    return {{Verdict::kOk, name, text(own.address, " stands for ", stands_for, "; it listens at ", *own.bind)}};
-  return {{Verdict::kProblem, name,
+    return {{Severity::kOk, name, text(own.address, " stands for ", stands_for, "; it listens at ", *own.bind)}};
+  return {{Severity::kProblem, name,
            text(own.address, " stands for ", stands_for, ", which is not an address of this machine (",
                 join(own_addresses()),
                 "): correct it in the pool file; or, where another machine forwards to this one, "
@@ -107,7 +107,7 @@ OwnPort take_port(const plan::PlanHere& here, int node, const std::string& softw
   const std::string name = plan::node_name(node);
   const Address at = plan::listens_at(here.plan, node);
   const auto own = caller(here, node, software);
-  if (!own.ok()) return {{Verdict::kProblem, name, text("its port was not tried: ", own.status().message())}, nullptr};
+  if (!own.ok()) return {{Severity::kProblem, name, text("its port was not tried: ", own.status().message())}, nullptr};
 
   tcp::Options options;
   options.name = name;
@@ -121,17 +121,18 @@ OwnPort take_port(const plan::PlanHere& here, int node, const std::string& softw
   options.log = Logger("doctor", Level::kOff);
   auto listening = tcp::open(std::move(options));
   if (listening.ok()) {
-    return {{Verdict::kOk, name, text("port ", at.port, " is free; doctor answers there as ", name, " meanwhile")},
+    return {{Severity::kOk, name, text("port ", at.port, " is free; doctor answers there as ", name, " meanwhile")},
             std::move(listening).value()};
   }
   if (listening.status().code() != Code::kUnavailable)
-    return {{Verdict::kProblem, name, text(listening.status().message(), ": choose another address or port")}, nullptr};
+    return {{Severity::kProblem, name, text(listening.status().message(), ": choose another address or port")},
+            nullptr};
 
   const tcp::Reached itself = tcp::reach(*own, {name, at}, wait);
   if (itself.trouble == tcp::Trouble::kNone)
-    return {{Verdict::kOk, name, text("answers at port ", at.port, " already: it is running")}, nullptr};
+    return {{Severity::kOk, name, text("answers at port ", at.port, " already: it is running")}, nullptr};
   const std::string program = port_owner(at.port);
-  return {{Verdict::kProblem, name,
+  return {{Severity::kProblem, name,
            text("port ", at.port, " is taken by ", program.empty() ? "another program" : program, " (",
                 itself.status.message(), "): end that program, or give ", name, " another port and plan anew")},
           nullptr};

@@ -14,8 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 
-auto is(Verdict verdict, const std::string& words) {
-  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::sentence, HasSubstr(words)));
+auto is(Severity severity, const std::string& words) {
+  return AllOf(Field(&Finding::severity, severity), Field(&Finding::sentence, HasSubstr(words)));
 }
 
 identity::WallTime now() { return std::chrono::system_clock::now(); }
@@ -30,42 +30,42 @@ class OwnIdentity : public ::testing::Test {
 };
 
 TEST_F(OwnIdentity, ThatIsSoundIsWell) {
-  EXPECT_THAT(check(), ElementsAre(is(Verdict::kOk, "valid now"), is(Verdict::kOk, "private")));
+  EXPECT_THAT(check(), ElementsAre(is(Severity::kOk, "valid now"), is(Severity::kOk, "private")));
 }
 
 TEST_F(OwnIdentity, ThatIsMissingIsAProblem) {
   std::filesystem::remove(plan::folder_of(data_.here(), 0) / identity::kCertificateFile);
-  EXPECT_THAT(check(), ElementsAre(is(Verdict::kProblem, "its identity is not here")));
+  EXPECT_THAT(check(), ElementsAre(is(Severity::kProblem, "its identity is not here")));
 }
 
 TEST_F(OwnIdentity, ThatHasExpiredIsAProblem) {
   replace(tcp::identity_of(identity::Authority::create("test", now() - kSixYears).value(), "node_0"));
-  EXPECT_THAT(check(), ElementsAre(is(Verdict::kProblem, "ran out on"), is(Verdict::kOk, "")));
+  EXPECT_THAT(check(), ElementsAre(is(Severity::kProblem, "ran out on"), is(Severity::kOk, "")));
 }
 
 TEST_F(OwnIdentity, ThatIsNotValidYetIsAProblem) {
   replace(tcp::identity_of(identity::Authority::create("test", now() + kSixYears).value(), "node_0"));
-  EXPECT_THAT(check(), ElementsAre(is(Verdict::kProblem, "set this machine's clock"), is(Verdict::kOk, "")));
+  EXPECT_THAT(check(), ElementsAre(is(Severity::kProblem, "set this machine's clock"), is(Severity::kOk, "")));
 }
 
 TEST_F(OwnIdentity, OfAnotherNodeIsAProblem) {
   replace(data_.identity(1));
-  EXPECT_THAT(check(), ElementsAre(is(Verdict::kProblem, "not of node_0 but of another node"), is(Verdict::kOk, "")));
+  EXPECT_THAT(check(), ElementsAre(is(Severity::kProblem, "not of node_0 but of another node"), is(Severity::kOk, "")));
 }
 
 TEST_F(OwnIdentity, OfTwoAuthoritiesIsAProblem) {
   replace({data_.identity(0).identity, tcp::new_authority().certificate()});
-  EXPECT_THAT(check(), ElementsAre(is(Verdict::kProblem, "they are of two plans"), is(Verdict::kOk, "")));
+  EXPECT_THAT(check(), ElementsAre(is(Severity::kProblem, "they are of two plans"), is(Severity::kOk, "")));
 }
 
 TEST_F(OwnIdentity, OfAnotherPlanThanTheOneBesideItIsAProblem) {
   replace(tcp::identity_of(tcp::new_authority("other"), "node_0"));
-  EXPECT_THAT(check(), ElementsAre(is(Verdict::kProblem, "is of ravnest plan other"), is(Verdict::kOk, "")));
+  EXPECT_THAT(check(), ElementsAre(is(Severity::kProblem, "is of ravnest plan other"), is(Severity::kOk, "")));
 }
 
 TEST_F(OwnIdentity, WhoseKeyOthersCanReadIsAProblem) {
   std::filesystem::permissions(plan::folder_of(data_.here(), 0) / identity::kKeyFile, std::filesystem::perms(0640));
-  EXPECT_THAT(check(), ElementsAre(is(Verdict::kOk, ""), is(Verdict::kProblem, "chmod 600")));
+  EXPECT_THAT(check(), ElementsAre(is(Severity::kOk, ""), is(Severity::kProblem, "chmod 600")));
 }
 
 std::vector<Finding> check_at(const Address& own, const Address& other, const std::optional<Address>& bind = {}) {
@@ -75,28 +75,29 @@ std::vector<Finding> check_at(const Address& own, const Address& other, const st
 }
 
 TEST(OwnAddress, OfThisMachineIsWell) {
-  EXPECT_THAT(check_at({"127.0.0.1", 8080}, {"0.0.0.0", 8081}), ElementsAre(is(Verdict::kOk, "of this machine")));
-  EXPECT_THAT(check_at({"0.0.0.0", 8080}, {"localhost", 8081}), ElementsAre(is(Verdict::kOk, "of this machine")));
+  EXPECT_THAT(check_at({"127.0.0.1", 8080}, {"0.0.0.0", 8081}), ElementsAre(is(Severity::kOk, "of this machine")));
+  EXPECT_THAT(check_at({"0.0.0.0", 8080}, {"localhost", 8081}), ElementsAre(is(Severity::kOk, "of this machine")));
 }
 
 TEST(OwnAddress, WhoseNameDoesNotResolveIsAProblem) {
   EXPECT_THAT(check_at({"no-such-host.invalid", 8080}, {"127.0.0.1", 8081}),
-              ElementsAre(is(Verdict::kProblem, "no-such-host.invalid cannot be resolved")));
+              ElementsAre(is(Severity::kProblem, "no-such-host.invalid cannot be resolved")));
 }
 
 TEST(OwnAddress, OfAnotherMachineIsAProblem) {
   EXPECT_THAT(check_at({"203.0.113.1", 8080}, {"203.0.113.2", 8080}),
-              ElementsAre(is(Verdict::kProblem, "is not an address of this machine (")));
+              ElementsAre(is(Severity::kProblem, "is not an address of this machine (")));
 }
 
 TEST(OwnAddress, OfAnotherMachineThatForwardsIsWell) {
   EXPECT_THAT(check_at({"203.0.113.1", 8080}, {"203.0.113.2", 8080}, Address{"0.0.0.0", 8080}),
-              ElementsAre(is(Verdict::kOk, "it listens at 0.0.0.0:8080")));
+              ElementsAre(is(Severity::kOk, "it listens at 0.0.0.0:8080")));
 }
 
 TEST(OwnAddress, ThatOthersCannotDialIsAWarning) {
-  EXPECT_THAT(check_at({"0.0.0.0", 8080}, {"203.0.113.2", 8080}),
-              ElementsAre(is(Verdict::kWarning, "can be dialled on this machine only, but node_1 (203.0.113.2:8080)")));
+  EXPECT_THAT(
+      check_at({"0.0.0.0", 8080}, {"203.0.113.2", 8080}),
+      ElementsAre(is(Severity::kWarning, "can be dialled on this machine only, but node_1 (203.0.113.2:8080)")));
 }
 
 class OwnPorts : public ::testing::Test {
@@ -112,7 +113,7 @@ class OwnPorts : public ::testing::Test {
 
 TEST_F(OwnPorts, ThatIsFreeIsTakenAndAnswersQuestions) {
   const OwnPort port = take();
-  EXPECT_THAT(port.finding, is(Verdict::kOk, "is free"));
+  EXPECT_THAT(port.finding, is(Severity::kOk, "is free"));
   ASSERT_NE(port.listening, nullptr);
   const tcp::Reached reached = tcp::reach(data_.caller(1), peer(data_.here().plan, 0), Wait::of(kTestTime));
   ASSERT_TRUE(reached.status.ok()) << reached.status;
@@ -146,21 +147,21 @@ TEST_F(OwnPorts, WhatOnlyAnswersDialsNobody) {
 TEST_F(OwnPorts, WhereTheNodeItselfRunsIsWell) {
   const auto node_0 = data_.run(0);
   const OwnPort port = take();
-  EXPECT_THAT(port.finding, is(Verdict::kOk, "it is running"));
+  EXPECT_THAT(port.finding, is(Severity::kOk, "it is running"));
   EXPECT_EQ(port.listening, nullptr);
 }
 
 TEST_F(OwnPorts, TakenByAnotherProgramIsAProblemThatNamesTheProgram) {
   const FakePeer other(data_.here().plan.pool.nodes[0].address.port, [](const Socket&, const Wait&) {});
-  EXPECT_THAT(take().finding, AllOf(is(Verdict::kProblem, "is taken by doctor_test (process "),
-                                    is(Verdict::kProblem, text("process ", ::getpid()))));
+  EXPECT_THAT(take().finding, AllOf(is(Severity::kProblem, "is taken by doctor_test (process "),
+                                    is(Severity::kProblem, text("process ", ::getpid()))));
 }
 
 TEST_F(OwnPorts, TakenByAnotherNodeIsAProblemThatNamesTheNode) {
   tcp::Options options = data_.options(1);
   options.listen = data_.here().plan.pool.nodes[0].address;
   const auto node_1 = NodeData::run(std::move(options));
-  EXPECT_THAT(take().finding, is(Verdict::kProblem, "node_1 answers at"));
+  EXPECT_THAT(take().finding, is(Severity::kProblem, "node_1 answers at"));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ Finding not_reached(const PeerCheck& check, const Reached& reached) {
   const std::string& peer = check.peer.name;
   const std::string& own = check.own.name;
   if (was_heard(check)) {
-    return {Verdict::kWarning, own,
+    return {Severity::kWarning, own,
             text("cannot reach ", peer, ", which has reached it: that is enough, since either side may dial. ",
                  reached.status.message())};
   }
@@ -48,7 +48,7 @@ Finding not_reached(const PeerCheck& check, const Reached& reached) {
   const std::string hint = may_come ? text(". If ", peer, " can dial ", own,
                                            ", that is enough: run `ravnest doctor --wait 60` on both machines to see")
                                     : "";
-  return {Verdict::kProblem, own, text("cannot reach ", peer, ": ", reached.status.message(), hint)};
+  return {Severity::kProblem, own, text("cannot reach ", peer, ": ", reached.status.message(), hint)};
 }
 
 std::vector<Finding> question(const PeerCheck& check, Contact& contact) {
@@ -56,7 +56,7 @@ std::vector<Finding> question(const PeerCheck& check, Contact& contact) {
   const std::string& own = check.own.name;
   const auto trips = measure_round_trips(contact, kProbes, check.stop);
   if (!trips.ok()) {
-    return {{Verdict::kProblem, own,
+    return {{Severity::kProblem, own,
              text("reached ", peer, ", but the connection did not last: ", trips.status().message(),
                   "; look at the log of ", peer)}};
   }
@@ -65,15 +65,15 @@ std::vector<Finding> question(const PeerCheck& check, Contact& contact) {
   const wire::Probe back{wire::ProbeKind::kDialBack, kProbes, 0};
   const auto answer = contact.ask(back, {}, Wait::of(kDialBackTime, check.stop));
   if (answer.ok() && answer->ok) {
-    findings.push_back({Verdict::kOk, own, text(reached, ", and the other way round")});
+    findings.push_back({Severity::kOk, own, text(reached, ", and the other way round")});
   } else {
     const std::string why = answer.ok() ? printable(answer->text) : answer.status().message();
-    findings.push_back({Verdict::kWarning, own,
+    findings.push_back({Severity::kWarning, own,
                         text(reached, ", but ", peer, " cannot reach ", own, " (", why,
                              "). That is enough, since either side may dial, as long as ", own, " can")});
   }
   if (std::abs(trips->clock_ahead_s) > kMostSkewS) {
-    findings.push_back({Verdict::kWarning, own,
+    findings.push_back({Severity::kWarning, own,
                         text("reaches ", peer, ", but ", clock_in_words(*trips),
                              ": set both by a time server, since certificates and logs depend on it")});
   }

@@ -25,8 +25,8 @@ using wire::FrameKind;
 
 constexpr Duration kShort = milliseconds(300);
 
-auto is(Verdict verdict, const std::string& words) {
-  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::sentence, HasSubstr(words)));
+auto is(Severity severity, const std::string& words) {
+  return AllOf(Field(&Finding::severity, severity), Field(&Finding::sentence, HasSubstr(words)));
 }
 
 // node_0 looks at node_1.
@@ -34,10 +34,10 @@ class Pair : public ::testing::Test {
  protected:
   PeerCheck check() const { return {data_.caller(0), peer(data_.here().plan, 1), seconds(5), TimePoint(), {}, -1}; }
   // What reaching node_1 ends in, as data and as a line of the examination.
-  void expect(const PeerCheck& check, Trouble trouble, Verdict verdict, const std::string& words) const {
+  void expect(const PeerCheck& check, Trouble trouble, Severity severity, const std::string& words) const {
     const tcp::Reached reached = tcp::reach(check.own, check.peer, Wait::of(check.patience));
     EXPECT_EQ(reached.trouble, trouble) << reached.status;
-    EXPECT_THAT(check_peer(check), ElementsAre(is(verdict, words)));
+    EXPECT_THAT(check_peer(check), ElementsAre(is(severity, words)));
   }
   std::uint16_t port(int node) const { return data_.here().plan.pool.nodes[node].address.port; }
   tcp::TlsContext tls(const identity::StoredIdentity& identity) const {
@@ -61,17 +61,17 @@ wire::Hello hello_of(const std::string& from, const std::string& to) {
 TEST_F(Pair, BothWaysOpenIsWell) {
   const auto node_0 = data_.run(0);
   const auto node_1 = data_.run(1);
-  expect(check(), Trouble::kNone, Verdict::kOk, "and the other way round");
+  expect(check(), Trouble::kNone, Severity::kOk, "and the other way round");
 }
 
 TEST_F(Pair, ANameWithoutAnAddressIsNamed) {
   PeerCheck check = this->check();
   check.peer.address.host = "no-such-host.invalid";
-  expect(check, Trouble::kNameUnknown, Verdict::kProblem, "no-such-host.invalid cannot be resolved");
+  expect(check, Trouble::kNameUnknown, Severity::kProblem, "no-such-host.invalid cannot be resolved");
 }
 
 TEST_F(Pair, APortWhereNothingListensMeansThatTheNodeIsNotRunning) {
-  expect(check(), Trouble::kNothingListens, Verdict::kProblem, "nothing listens at 127.0.0.1");
+  expect(check(), Trouble::kNothingListens, Severity::kProblem, "nothing listens at 127.0.0.1");
 }
 
 TEST_F(Pair, ALateStarterIsWaitedFor) {
@@ -84,14 +84,14 @@ TEST_F(Pair, ALateStarterIsWaitedFor) {
     if (++attempts == 2) node_1 = data_.run(1);
     return false;
   };
-  EXPECT_THAT(check_peer(check), ElementsAre(is(Verdict::kOk, "reaches node_1")));
+  EXPECT_THAT(check_peer(check), ElementsAre(is(Severity::kOk, "reaches node_1")));
   EXPECT_EQ(attempts, 2);
 }
 
 TEST_F(Pair, WaitingEndsWhenItsTimeIsOver) {
   PeerCheck check = this->check();
   check.try_until = SystemClock().now() + milliseconds(500);
-  EXPECT_THAT(check_peer(check), ElementsAre(is(Verdict::kProblem, "nothing listens")));
+  EXPECT_THAT(check_peer(check), ElementsAre(is(Severity::kProblem, "nothing listens")));
   EXPECT_GE(SystemClock().now(), check.try_until);
 }
 
@@ -113,7 +113,7 @@ TEST_F(Pair, SilenceFromTheStartIsAFirewallOrNoMachine) {
   }
   PeerCheck check = this->check();
   check.patience = kShort;
-  expect(check, Trouble::kSilence, Verdict::kProblem, "nothing at all comes back from 127.0.0.1");
+  expect(check, Trouble::kSilence, Severity::kProblem, "nothing at all comes back from 127.0.0.1");
 }
 
 TEST_F(Pair, AConnectionOnWhichNothingIsSaidIsSilenceToo) {
@@ -123,7 +123,7 @@ TEST_F(Pair, AConnectionOnWhichNothingIsSaidIsSilenceToo) {
   });
   PeerCheck check = this->check();
   check.patience = kShort;
-  expect(check, Trouble::kSilence, Verdict::kProblem, "takes the connection and then says nothing");
+  expect(check, Trouble::kSilence, Severity::kProblem, "takes the connection and then says nothing");
 }
 
 TEST_F(Pair, ANodeBehindALinkThatSwallowsAllIsSilent) {
@@ -133,7 +133,7 @@ TEST_F(Pair, ANodeBehindALinkThatSwallowsAllIsSilent) {
   PeerCheck check = this->check();
   check.peer.address = relay.address();
   check.patience = kShort;
-  expect(check, Trouble::kSilence, Verdict::kProblem, "run `ravnest doctor --wait 60` on both");
+  expect(check, Trouble::kSilence, Severity::kProblem, "run `ravnest doctor --wait 60` on both");
 }
 
 TEST_F(Pair, ASilentPeerThatCameByItselfIsEnough) {
@@ -143,7 +143,7 @@ TEST_F(Pair, ASilentPeerThatCameByItselfIsEnough) {
   check.peer.address = relay.address();
   check.patience = kShort;
   check.was_heard = [] { return true; };
-  EXPECT_THAT(check_peer(check), ElementsAre(is(Verdict::kWarning, "which has reached it: that is enough")));
+  EXPECT_THAT(check_peer(check), ElementsAre(is(Severity::kWarning, "which has reached it: that is enough")));
 }
 
 void answer_as_a_web_server(Socket socket, const Wait& wait) {
@@ -155,19 +155,19 @@ void answer_as_a_web_server(Socket socket, const Wait& wait) {
 
 TEST_F(Pair, AnotherProgramAtThePortIsNoNode) {
   const FakePeer web(port(1), answer_as_a_web_server);
-  expect(check(), Trouble::kNotANode, Verdict::kProblem, "does not speak TLS 1.3: another program");
+  expect(check(), Trouble::kNotANode, Severity::kProblem, "does not speak TLS 1.3: another program");
 }
 
 TEST_F(Pair, AnotherProgramIsNoNodeInTheClearEither) {
   const FakePeer web(port(1), answer_as_a_web_server);
   PeerCheck check = this->check();
   check.own.tls.reset();
-  expect(check, Trouble::kNotANode, Verdict::kProblem, "is not a ravnest node");
+  expect(check, Trouble::kNotANode, Severity::kProblem, "is not a ravnest node");
 }
 
 TEST_F(Pair, OneThatHangsUpAtOnceIsNamed) {
   const FakePeer hangs_up(port(1), [](const Socket&, const Wait&) {});
-  expect(check(), Trouble::kBroken, Verdict::kProblem, "takes the connection and ends it");
+  expect(check(), Trouble::kBroken, Severity::kProblem, "takes the connection and ends it");
 }
 
 TEST_F(Pair, APeerOfAnotherPlanIsNamed) {
@@ -175,7 +175,7 @@ TEST_F(Pair, APeerOfAnotherPlanIsNamed) {
   tcp::Options options = data_.options(1);
   options.identity = tcp::identity_of(other, "node_1");
   const auto node_1 = NodeData::run(std::move(options));
-  expect(check(), Trouble::kCertificate, Verdict::kProblem, "its certificate is of another plan");
+  expect(check(), Trouble::kCertificate, Severity::kProblem, "its certificate is of another plan");
 }
 
 TEST_F(Pair, AnOwnCertificateOfAnotherPlanIsRefusedByThePeer) {
@@ -183,7 +183,7 @@ TEST_F(Pair, AnOwnCertificateOfAnotherPlanIsRefusedByThePeer) {
   const identity::Authority other = tcp::new_authority();
   PeerCheck check = this->check();
   check.own.tls = tls({tcp::identity_of(other, "node_0").identity, data_.authority().certificate()});
-  expect(check, Trouble::kCertificate, Verdict::kProblem, "does not accept this node's certificate");
+  expect(check, Trouble::kCertificate, Severity::kProblem, "does not accept this node's certificate");
 }
 
 TEST_F(Pair, AnExpiredCertificateIsNamed) {
@@ -195,7 +195,7 @@ TEST_F(Pair, AnExpiredCertificateIsNamed) {
   });
   PeerCheck check = this->check();
   check.own.tls = tls(tcp::identity_of(old, "node_0"));
-  expect(check, Trouble::kCertificate, Verdict::kProblem, "its certificate has expired");
+  expect(check, Trouble::kCertificate, Severity::kProblem, "its certificate has expired");
 }
 
 TEST_F(Pair, AnExpiredOwnCertificateIsRefusedByThePeer) {
@@ -208,14 +208,14 @@ TEST_F(Pair, AnExpiredOwnCertificateIsRefusedByThePeer) {
   });
   PeerCheck check = this->check();
   check.own.tls = tls({tcp::identity_of(old, "node_0").identity, data_.authority().certificate()});
-  expect(check, Trouble::kCertificate, Verdict::kProblem, "by its clock this node's certificate is out of its time");
+  expect(check, Trouble::kCertificate, Severity::kProblem, "by its clock this node's certificate is out of its time");
 }
 
 TEST_F(Pair, AnotherNodeOfThePlanAtThatAddressIsNamed) {
   tcp::Options options = data_.options(2);
   options.listen = local(port(1));
   const auto node_2 = NodeData::run(std::move(options));
-  expect(check(), Trouble::kWrongNode, Verdict::kProblem, "node_2 answers at 127.0.0.1");
+  expect(check(), Trouble::kWrongNode, Severity::kProblem, "node_2 answers at 127.0.0.1");
 }
 
 TEST_F(Pair, AHelloOfAnotherMajorVersionIsNamed) {
@@ -228,7 +228,7 @@ TEST_F(Pair, AHelloOfAnotherMajorVersionIsNamed) {
     (void)talk.say(FrameKind::kHello, hello);
     (void)talk.next();
   });
-  expect(check(), Trouble::kVersion, Verdict::kProblem, text("it speaks version ", wire::kMajorVersion + 1, "."));
+  expect(check(), Trouble::kVersion, Severity::kProblem, text("it speaks version ", wire::kMajorVersion + 1, "."));
 }
 
 TEST_F(Pair, ARefusalForTheVersionIsNamedWhateverItsWords) {
@@ -236,10 +236,10 @@ TEST_F(Pair, ARefusalForTheVersionIsNamedWhateverItsWords) {
   const FakePeer newer(port(1), [&](Socket socket, const Wait& wait) {
     FrameTalk talk(std::move(socket), theirs, tcp::Side::kAccepted, wait);
     if (!talk.shake_hands() || !talk.next()) return;
-    (void)talk.say(FrameKind::kGoodbye, wire::Goodbye{wire::Farewell::kVersion, "too old"});
+    (void)talk.say(FrameKind::kGoodbye, wire::Goodbye{wire::GoodbyeCode::kVersion, "too old"});
     (void)talk.next();
   });
-  expect(check(), Trouble::kVersion, Verdict::kProblem, "refuses: too old");
+  expect(check(), Trouble::kVersion, Severity::kProblem, "refuses: too old");
 }
 
 TEST_F(Pair, ANodeRefusesAHelloOfAnotherMajorVersionAsSuch) {
@@ -255,7 +255,7 @@ TEST_F(Pair, ANodeRefusesAHelloOfAnotherMajorVersionAsSuch) {
   ASSERT_EQ(talk.kind(), FrameKind::kGoodbye);
   const auto goodbye = wire::decode_goodbye(talk.body());
   ASSERT_TRUE(goodbye.ok()) << goodbye.status();
-  EXPECT_EQ(goodbye->farewell, wire::Farewell::kVersion);
+  EXPECT_EQ(goodbye->code, wire::GoodbyeCode::kVersion);
   EXPECT_THAT(goodbye->reason, HasSubstr(text("version ", wire::kMajorVersion + 1, ".")));
 }
 
@@ -263,7 +263,7 @@ TEST_F(Pair, ARefusalIsPassedOn) {
   tcp::Options options = data_.options(1);
   options.plan = "other";  // the certificates are right
   const auto node_1 = NodeData::run(std::move(options));
-  expect(check(), Trouble::kRefused, Verdict::kProblem, "refuses: node_0 is of plan test, node_1 of plan other");
+  expect(check(), Trouble::kRefused, Severity::kProblem, "refuses: node_0 is of plan test, node_1 of plan other");
 }
 
 TEST_F(Pair, OneWayIsEnoughAndAWarning) {
@@ -271,7 +271,7 @@ TEST_F(Pair, OneWayIsEnoughAndAWarning) {
   options.peers[0].address = local(free_port());  // of node_0, as node_1 sees it
   const auto node_0 = data_.run(0);
   const auto node_1 = NodeData::run(std::move(options));
-  expect(check(), Trouble::kNone, Verdict::kWarning, "but node_1 cannot reach node_0 (nothing listens at");
+  expect(check(), Trouble::kNone, Severity::kWarning, "but node_1 cannot reach node_0 (nothing listens at");
 }
 
 TEST_F(Pair, AWayBackThatIsRefusedIsAWarning) {
@@ -281,7 +281,7 @@ TEST_F(Pair, AWayBackThatIsRefusedIsAWarning) {
   tcp::Options options = data_.options(1);
   options.peers[0].address = relay.address();
   const auto node_1 = NodeData::run(std::move(options));
-  expect(check(), Trouble::kNone, Verdict::kWarning, "That is enough, since either side may dial");
+  expect(check(), Trouble::kNone, Severity::kWarning, "That is enough, since either side may dial");
 }
 
 TEST_F(Pair, ClocksFarApartAreAWarning) {
@@ -299,7 +299,7 @@ TEST_F(Pair, ClocksFarApartAreAWarning) {
     }
   });
   EXPECT_THAT(check_peer(check()),
-              ElementsAre(is(Verdict::kOk, "reaches node_1"), is(Verdict::kWarning, "its clock is 10")));
+              ElementsAre(is(Severity::kOk, "reaches node_1"), is(Severity::kWarning, "its clock is 10")));
 }
 
 TEST_F(Pair, AConnectionThatBreaksWhileAskingIsNamed) {
@@ -310,7 +310,7 @@ TEST_F(Pair, AConnectionThatBreaksWhileAskingIsNamed) {
     (void)talk.say(FrameKind::kHello, hello_of("node_1", "node_0"));
     (void)talk.next();
   });
-  EXPECT_THAT(check_peer(check()), ElementsAre(is(Verdict::kProblem, "but the connection did not last")));
+  EXPECT_THAT(check_peer(check()), ElementsAre(is(Severity::kProblem, "but the connection did not last")));
 }
 
 TEST_F(Pair, BeingAskedToStopEndsEverythingAtOnce) {

@@ -13,7 +13,7 @@ namespace ravnest::optim {
 struct OptimizerCallbacks {
   // Called with the groups as they are now, so that a schedule of ours steers a foreign optimizer too; sees to no_grad
   // itself.
-  std::function<void(std::span<const Group>, std::span<const at::Tensor>, std::span<const at::Tensor>)> step;
+  std::function<void(std::span<const ParameterGroup>, std::span<const at::Tensor>, std::span<const at::Tensor>)> step;
   // May be left out where nothing is kept.
   std::function<std::vector<NamedTensors>()> state = {};
   std::function<Status(std::span<const at::Tensor>, const OptimizerState&)> load = {};
@@ -22,15 +22,15 @@ struct OptimizerCallbacks {
 // What the functions throw passes through. The groups are only carried along: nothing checks or completes them.
 class CallbackOptimizer final : public Optimizer {
  public:
-  CallbackOptimizer(std::string name, std::vector<Group> groups, OptimizerCallbacks callbacks)
+  CallbackOptimizer(std::string name, std::vector<ParameterGroup> groups, OptimizerCallbacks callbacks)
       : name_(std::move(name)), groups_(std::move(groups)), callbacks_(std::move(callbacks)) {}
 
   std::string_view name() const override { return name_; }
   void step(std::span<const at::Tensor> parameters, std::span<const at::Tensor> gradients) override {
     callbacks_.step(groups_, parameters, gradients);
   }
-  std::span<Group> groups() override { return groups_; }
-  std::span<const Group> groups() const override { return groups_; }
+  std::span<ParameterGroup> groups() override { return groups_; }
+  std::span<const ParameterGroup> groups() const override { return groups_; }
   std::vector<StateName> state_names() const override { return {}; }
   OptimizerState state() const override {
     return {groups_, callbacks_.state ? callbacks_.state() : std::vector<NamedTensors>()};
@@ -47,7 +47,7 @@ class CallbackOptimizer final : public Optimizer {
 
  private:
   std::string name_;
-  std::vector<Group> groups_;
+  std::vector<ParameterGroup> groups_;
   OptimizerCallbacks callbacks_;
 };
 

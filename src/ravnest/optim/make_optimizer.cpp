@@ -17,9 +17,9 @@ Result<Options> options_of(const Rule& rule, Options common, const Options& own)
   return options;
 }
 
-Status disjoint(const Rule& rule, std::span<const Group> groups) {
+Status disjoint(const Rule& rule, std::span<const ParameterGroup> groups) {
   std::set<std::size_t> seen;
-  for (const Group& group : groups) {
+  for (const ParameterGroup& group : groups) {
     for (const std::size_t index : group.parameters) {
       if (!seen.insert(index).second) return invalid(rule.name, ": parameter ", index, " is there twice");
     }
@@ -39,13 +39,13 @@ std::span<const std::string_view> optimizer_names() {
 }
 
 Result<std::unique_ptr<Optimizer>> make_optimizer(std::string_view name, const Options& options,
-                                                  std::vector<Group> groups) {
+                                                  std::vector<ParameterGroup> groups) {
   const auto rule = std::ranges::find_if(rules(), [&](const Rule& each) { return same_name(each.name, name); });
   if (rule == rules().end()) return invalid("there is no optimizer ", name, "; there are ", listed(optimizer_names()));
   const bool everything = groups.empty();
   if (everything) groups.emplace_back();
   if (Status status = disjoint(*rule, groups); !status.ok()) return status;
-  for (Group& group : groups) {
+  for (ParameterGroup& group : groups) {
     Result<Options> complete_options = options_of(*rule, options, group.options);
     if (!complete_options.ok()) return complete_options.status();
     group.options = std::move(complete_options).value();

@@ -25,7 +25,7 @@ Result<Options> checked(const Rule& rule, const Options& present, const Options&
 
 }  // namespace
 
-NativeOptimizer::NativeOptimizer(const Rule& rule, std::vector<Group> groups, bool everything)
+NativeOptimizer::NativeOptimizer(const Rule& rule, std::vector<ParameterGroup> groups, bool everything)
     : rule_(rule), groups_(std::move(groups)), everything_(everything) {}
 
 void NativeOptimizer::cover(std::size_t parameters) {
@@ -35,7 +35,7 @@ void NativeOptimizer::cover(std::size_t parameters) {
     groups_.front().parameters.resize(parameters);
     std::iota(groups_.front().parameters.begin(), groups_.front().parameters.end(), 0);
   }
-  for (const Group& group : groups_) {
+  for (const ParameterGroup& group : groups_) {
     for (const std::size_t index : group.parameters)
       TORCH_CHECK(index < parameters, name(), ": a group has parameter ", index, " of ", parameters);
   }
@@ -47,7 +47,7 @@ void NativeOptimizer::step(std::span<const at::Tensor> parameters, std::span<con
               gradients.size(), " gradients");
   const at::NoGradGuard no_grad;
   cover(parameters.size());
-  for (const Group& group : groups_) {
+  for (const ParameterGroup& group : groups_) {
     slots_.clear();
     for (const std::size_t index : group.parameters) {
       if (!gradients[index].defined()) continue;

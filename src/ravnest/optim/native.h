@@ -12,12 +12,12 @@ class NativeOptimizer final : public Optimizer {
  public:
   // The rule outlives the optimizer. Groups have all options of the rule; with `everything` the only group has all
   // parameters, however many come.
-  NativeOptimizer(const Rule& rule, std::vector<Group> groups, bool everything);
+  NativeOptimizer(const Rule& rule, std::vector<ParameterGroup> groups, bool everything);
 
   std::string_view name() const override { return rule_.name; }
   void step(std::span<const at::Tensor> parameters, std::span<const at::Tensor> gradients) override;
-  std::span<Group> groups() override { return groups_; }
-  std::span<const Group> groups() const override { return groups_; }
+  std::span<ParameterGroup> groups() override { return groups_; }
+  std::span<const ParameterGroup> groups() const override { return groups_; }
   std::vector<StateName> state_names() const override;
   OptimizerState state() const override;
   Status load(std::span<const at::Tensor> parameters, const OptimizerState& state) override;
@@ -29,7 +29,7 @@ class NativeOptimizer final : public Optimizer {
   Result<Memory> recall(const NamedTensors& tensors, const at::Tensor& parameter, bool fused) const;
 
   const Rule& rule_;
-  std::vector<Group> groups_;
+  std::vector<ParameterGroup> groups_;
   bool everything_;
   std::vector<Memory> memory_;  // by parameter
   std::vector<Slot> slots_;     // of the group at hand; kept for its memory

@@ -19,7 +19,7 @@ namespace ravnest::optim {
 
 // Parameters that share their options: what torch.optim calls a param group. A schedule changes options such as lr in
 // place and keeps its own beside them (initial_lr), under torch's names.
-struct Group {
+struct ParameterGroup {
   Options options;
   std::vector<std::size_t> parameters;  // indices into what step() is given; each parameter is in one group at most
 };
@@ -30,7 +30,7 @@ using NamedTensors = std::map<std::string, at::Tensor, std::less<>>;
 // torch.optim, so that this is an optimizer's state_dict but for the numbering: torch counts parameters in the order of
 // the groups, here they have the indices of step().
 struct OptimizerState {
-  std::vector<Group> groups;
+  std::vector<ParameterGroup> groups;
   std::vector<NamedTensors> tensors;  // by parameter; empty for one that was never updated
 };
 
@@ -55,8 +55,8 @@ class Optimizer {
 
   // Options may be changed between steps, to values that the optimizer would have been made with; the rest may not.
   // A sole group that was made for all parameters has no indices before the first step or load.
-  virtual std::span<Group> groups() = 0;
-  virtual std::span<const Group> groups() const = 0;
+  virtual std::span<ParameterGroup> groups() = 0;
+  virtual std::span<const ParameterGroup> groups() const = 0;
 
   // All that it may keep for each parameter; none where that is not known, as of an optimizer from outside.
   virtual std::vector<StateName> state_names() const = 0;
@@ -72,7 +72,7 @@ class Optimizer {
 // CPU the results are torch.optim's to the bit, with the same `fused` (false unless given). kInvalid, with a sentence
 // that names what exists, for what is not there or makes no sense.
 Result<std::unique_ptr<Optimizer>> make_optimizer(std::string_view name, const Options& options,
-                                                  std::vector<Group> groups = {});
+                                                  std::vector<ParameterGroup> groups = {});
 
 std::span<const std::string_view> optimizer_names();
 

@@ -14,7 +14,8 @@ namespace {
 
 using testing::HasSubstr;
 
-std::unique_ptr<Optimizer> make(std::string_view name, const Options& options = {}, std::vector<Group> groups = {}) {
+std::unique_ptr<Optimizer> make(std::string_view name, const Options& options = {},
+                                std::vector<ParameterGroup> groups = {}) {
   return std::move(make_optimizer(name, options, std::move(groups))).value();
 }
 
@@ -168,9 +169,9 @@ TEST(Optimizer, LoadingTakesACopyAndGoesOnAsBefore) {
 
 TEST(CallbackOptimizer, GetsTheGroupsAsAScheduleLeftThem) {
   double lr = 0;
-  CallbackOptimizer optimizer("mine", {{{{"lr", 1.0}}, {0}}}, {.step = [&](std::span<const Group> groups, auto, auto) {
-                                lr = number(groups[0].options, "lr");
-                              }});
+  CallbackOptimizer optimizer(
+      "mine", {{{{"lr", 1.0}}, {0}}},
+      {.step = [&](std::span<const ParameterGroup> groups, auto, auto) { lr = number(groups[0].options, "lr"); }});
   optimizer.groups()[0].options["lr"] = 0.25;
   optimizer.step({}, {});
   EXPECT_EQ(lr, 0.25);

@@ -48,7 +48,7 @@ Option as_kind_of(const Option& wanted, const Option& given) {
   return given;
 }
 
-bool within(const Range& range, const Option& option) {
+bool within(const OptionRange& range, const Option& option) {
   if (const auto* whole = std::get_if<std::int64_t>(&option)) return range.contains(static_cast<double>(*whole));
   if (const auto* real = std::get_if<double>(&option)) return range.contains(*real);
   if (const auto* list = std::get_if<std::vector<double>>(&option))
@@ -76,7 +76,7 @@ const Option& at(const Options& options, std::string_view name) {
 
 }  // namespace
 
-std::string words(const Range& range) {
+std::string words(const OptionRange& range) {
   const bool bounded = range.most != std::numeric_limits<double>::infinity();
   if (range.least == -std::numeric_limits<double>::infinity())
     return bounded ? text("at most ", range.most) : "a number";

@@ -19,7 +19,7 @@ using Option = std::variant<bool, std::int64_t, double, std::string, std::vector
 using Options = std::map<std::string, Option, std::less<>>;
 
 // What a number may be. Open at the upper end where `below` is set.
-struct Range {
+struct OptionRange {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   bool below = false;
@@ -38,12 +38,12 @@ enum class Need : std::uint8_t {
 struct OptionSpec {
   std::string_view name;
   Option value;
-  Range range = {};  // of every number in it
+  OptionRange range = {};  // of every number in it
   Need need = Need::kOptional;
 };
 
 // The range as people write it: "at least 0", "from 0 to below 1"; "a number" where every one is allowed.
-std::string words(const Range& range);
+std::string words(const OptionRange& range);
 
 // All options of `owner`: those given, checked, and the others' values. kInvalid, saying what exists, for a name that
 // is not there, a value of another kind or out of its range, and a list of another length than a value that is not

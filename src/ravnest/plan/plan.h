@@ -63,7 +63,7 @@ struct Plan {
   Pool pool;
   Balance balance = Balance::kParams;
   std::uint64_t seed = 0;
-  TrainingOptions training;
+  TrainingAssumptions training;
   std::int64_t batch = 1;
   std::int64_t memory_bytes = 0;  // of training the model on one machine
   int operators = 0;

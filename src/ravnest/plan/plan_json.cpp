@@ -105,7 +105,7 @@ class PlanDecoder {
   }
 
  private:
-  static double within(const Range& range, const Field& field) {
+  static double within(const NumberRange& range, const Field& field) {
     const double value = field.number();
     if (!range.has(value)) field.fail(text("expected a number ", words(range)));
     return value;

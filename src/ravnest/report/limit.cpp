@@ -50,7 +50,7 @@ Way way_of(const RunSummary& run) {
   return way;
 }
 
-Limit decide(const RunSummary& run, const Verdict& found) {
+Limit decide(const RunSummary& run, const Diagnosis& found) {
   if (found.busy >= kBusy) return found.others_busy >= kAlike * found.busy ? Limit::kAllStages : Limit::kStage;
   if (found.possible_busy < kBusy && found.busy >= kNearPossible * found.possible_busy) return Limit::kSchedule;
   if (found.busy >= kNearlyBusy) return Limit::kSeveral;
@@ -59,23 +59,23 @@ Limit decide(const RunSummary& run, const Verdict& found) {
   return Limit::kData;
 }
 
-std::string network_words(const RunSummary& run, const Verdict& verdict) {
+std::string network_words(const RunSummary& run, const Diagnosis& diagnosis) {
   const bool small_already = run.compression.starts_with("int") || run.compression.starts_with("topk");
   std::string help;
-  if (verdict.window_full) help = text("a window larger than ", window_of(run), " (weights get older by it)");
+  if (diagnosis.window_full) help = text("a window larger than ", window_of(run), " (weights get older by it)");
   if (!small_already) help += text(help.empty() ? "" : ", or ", "compression='int8'");
   if (help.empty()) help = "links with more bandwidth";
-  return text("Limited by the network: round trips are ", percent(verdict.between_machines),
-              " of a pass's way, and no stage was busy for more than ", percent(verdict.busy), ". What helps: ", help,
+  return text("Limited by the network: round trips are ", percent(diagnosis.between_machines),
+              " of a pass's way, and no stage was busy for more than ", percent(diagnosis.busy), ". What helps: ", help,
               ".");
 }
 
-std::string data_words(const RunSummary& run, const Verdict& verdict) {
+std::string data_words(const RunSummary& run, const Diagnosis& diagnosis) {
   const auto rate = [](const NodeSummary& node) {
     return node.work.running_s > 0 ? static_cast<double>(node.work.bytes_sent) / node.work.running_s : 0;
   };
   std::string words =
-      text("Limited by the root's data loop, it seems: no stage was busy for more than ", percent(verdict.busy),
+      text("Limited by the root's data loop, it seems: no stage was busy for more than ", percent(diagnosis.busy),
            ", and round trips are short. What helps: a quicker loader (", "num_workers), larger batches.");
   if (run.nodes.size() < 2) return words;
   const auto most = std::max_element(run.nodes.begin(), run.nodes.end(),
@@ -84,43 +84,43 @@ std::string data_words(const RunSummary& run, const Verdict& verdict) {
               quantity(rate(*most), "B/s"), ".");
 }
 
-std::string limit_words(const RunSummary& run, const Verdict& verdict) {
-  const std::string busiest = verdict.limit == Limit::kUnknown ? "" : printable(run.nodes[verdict.busiest].node);
-  switch (verdict.limit) {
+std::string limit_words(const RunSummary& run, const Diagnosis& diagnosis) {
+  const std::string busiest = diagnosis.limit == Limit::kUnknown ? "" : printable(run.nodes[diagnosis.busiest].node);
+  switch (diagnosis.limit) {
     case Limit::kUnknown: return "Nothing was measured, so nothing can be said of what limited the run.";
     case Limit::kStage:
-      return text("Limited by the computing of ", busiest, ": busy for ", percent(verdict.busy),
-                  " of the time, the others for ", percent(verdict.others_busy),
+      return text("Limited by the computing of ", busiest, ": busy for ", percent(diagnosis.busy),
+                  " of the time, the others for ", percent(diagnosis.others_busy),
                   ". What helps: a smaller stage or a faster machine there; `ravnest plan` with each node's compute "
                   "finds the cut.");
     case Limit::kAllStages:
       return run.nodes.size() == 1
-                 ? text("Limited by the computing of ", busiest, ": busy for ", percent(verdict.busy),
+                 ? text("Limited by the computing of ", busiest, ": busy for ", percent(diagnosis.busy),
                         " of the time. What helps: a faster machine, or more of them.")
-                 : text("Limited by computing, on all stages alike: ", busiest, " was busy for ", percent(verdict.busy),
-                        " of the time, the others for ", percent(verdict.others_busy),
+                 : text("Limited by computing, on all stages alike: ", busiest, " was busy for ",
+                        percent(diagnosis.busy), " of the time, the others for ", percent(diagnosis.others_busy),
                         ". What helps: faster machines, or more of them.");
     case Limit::kSchedule:
       return text("Limited by schedule='", printable(run.schedule), "': with ", compact(std::max(1.0, parts_of(run))),
-                  " passes per update, ", run.nodes.size(), " stages can be busy for ", percent(verdict.possible_busy),
-                  " of the time; ", busiest, " was for ", percent(verdict.busy),
+                  " passes per update, ", run.nodes.size(), " stages can be busy for ",
+                  percent(diagnosis.possible_busy), " of the time; ", busiest, " was for ", percent(diagnosis.busy),
                   ". What helps: more microbatches, or schedule='async'.");
     case Limit::kSeveral:
-      return text("Nothing stands out: the busiest stage, ", busiest, ", computed for ", percent(verdict.busy),
+      return text("Nothing stands out: the busiest stage, ", busiest, ", computed for ", percent(diagnosis.busy),
                   " of the time.");
-    case Limit::kNetwork: return network_words(run, verdict);
+    case Limit::kNetwork: return network_words(run, diagnosis);
     case Limit::kWindow:
       return text("Limited by the window: with ", window_of(run), " at a time, passes are too few for ",
                   run.nodes.size(), " stages. What helps: a larger window (weights get older by it).");
-    case Limit::kData: return data_words(run, verdict);
+    case Limit::kData: return data_words(run, diagnosis);
   }
   return "";
 }
 
 }  // namespace
 
-Verdict limit_of(const RunSummary& run) {
-  Verdict found;
+Diagnosis diagnose(const RunSummary& run) {
+  Diagnosis found;
   if (std::none_of(run.nodes.begin(), run.nodes.end(), [](const auto& node) { return busy_share(node.work) > 0; }))
     return found;
   double all = 0;
@@ -152,10 +152,10 @@ Verdict limit_of(const RunSummary& run) {
   return found;
 }
 
-std::string verdict_text(const RunSummary& run, const Verdict& verdict) {
-  std::string lines = limit_words(run, verdict) + "\n";
-  if (verdict.stale) {
-    const NodeSummary& node = run.nodes[verdict.stalest];
+std::string diagnosis_text(const RunSummary& run, const Diagnosis& diagnosis) {
+  std::string lines = limit_words(run, diagnosis) + "\n";
+  if (diagnosis.stale) {
+    const NodeSummary& node = run.nodes[diagnosis.stalest];
     lines +=
         text("The weights of ", printable(node.node), " were ", quantity(node.work.staleness_mean, ""),
              " updates old on average; deep transformers learn less by that. What helps: microbatches=, or a larger "

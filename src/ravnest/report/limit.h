@@ -25,7 +25,7 @@ enum class Limit {
   kData,       // the passes came too slowly
 };
 
-struct Verdict {
+struct Diagnosis {
   Limit limit = Limit::kUnknown;
   std::size_t busiest = 0;      // in RunSummary::nodes
   double busy = 0;              // its share
@@ -36,12 +36,12 @@ struct Verdict {
   bool stale = false;           // weights of every single batch are old enough to matter for deep transformers
   std::size_t stalest = 0;      // in RunSummary::nodes
 
-  bool operator==(const Verdict&) const = default;
+  bool operator==(const Diagnosis&) const = default;
 };
 
-Verdict limit_of(const RunSummary& run);
+Diagnosis diagnose(const RunSummary& run);
 
 // One sentence or two for each finding, on a line of its own.
-std::string verdict_text(const RunSummary& run, const Verdict& verdict);
+std::string diagnosis_text(const RunSummary& run, const Diagnosis& diagnosis);
 
 }  // namespace ravnest::report

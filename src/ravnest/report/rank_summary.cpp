@@ -51,7 +51,7 @@ std::string rank_table(const std::vector<RankSummary>& ranks) {
 }
 
 // Ranks wait for the slowest. So who waits least computes longest, and only what that one waits is the network's.
-std::string rank_verdict(const std::vector<RankSummary>& ranks) {
+std::string rank_diagnosis(const std::vector<RankSummary>& ranks) {
   const auto [fastest, slowest] = std::ranges::minmax_element(ranks, {}, computing);
   const double waiting = of_time(slowest->wait_s, *slowest);
   if (computing(*slowest) == 0) return "Nothing was measured, so nothing can be said of what limited the run.\n";
@@ -80,7 +80,7 @@ std::string rank_verdict(const std::vector<RankSummary>& ranks) {
 std::string summary_text(const RanksSummary& summary) {
   std::string lines = headline(summary.run) + rank_settings(summary) + skipped_line(summary.skipped);
   if (summary.ranks.empty()) return lines;
-  return text(lines, "\n", rank_table(summary.ranks), "\n", rank_verdict(summary.ranks));
+  return text(lines, "\n", rank_table(summary.ranks), "\n", rank_diagnosis(summary.ranks));
 }
 
 }  // namespace ravnest::report

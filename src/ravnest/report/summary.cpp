@@ -65,7 +65,7 @@ double busy_share(const wire::NodeWork& work) {
 std::string summary_text(const RunSummary& run) {
   std::string lines = headline(run) + settings(run);
   if (run.nodes.empty()) return lines;
-  return text(lines, "\n", table(run), "\n", verdict_text(run, limit_of(run)));
+  return text(lines, "\n", table(run), "\n", diagnosis_text(run, diagnose(run)));
 }
 
 }  // namespace ravnest::report

@@ -86,9 +86,9 @@ Result<SharedLoss> Ddp::train(const wire::PassHead& head, std::vector<IValue> in
   {
     const Stopwatch watch(times_.forward_s);
     pass = chain_.forward(precision_.tensors(), precision_.inputs(std::move(inputs)), run, *this);
-    auto verdict = criterion_(head, precision_.outputs(pass.outputs));
-    if (!verdict.ok()) return verdict.status();
-    loss = std::move(verdict->loss);
+    auto result = criterion_(head, precision_.outputs(pass.outputs));
+    if (!result.ok()) return result.status();
+    loss = std::move(result->loss);
   }
   if (criterion_.is_new()) {
     const std::vector<Tensor> known = chain_.leaves(pass);

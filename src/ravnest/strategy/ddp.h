@@ -91,7 +91,8 @@ class Ddp final : private ChainObserver {
   Result<SharedLoss> absent(const wire::PassHead& head);
   // The outputs, and of a validation what the criterion says of them. Of this rank alone.
   Result<std::vector<c10::IValue>> evaluate(std::vector<c10::IValue> inputs);
-  Result<worker::Verdict> verdict_on(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) const {
+  Result<worker::CriterionResult> apply_criterion(const wire::PassHead& head,
+                                                  const std::vector<c10::IValue>& outputs) const {
     return criterion_(head, outputs);
   }
 

@@ -192,7 +192,7 @@ ir::Model two_outputs() {
 DdpOptions with_loss_on_output(const std::function<std::size_t(const wire::PassHead&)>& which) {
   DdpOptions options;
   options.criterion = [which](const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
-    return worker::Verdict{outputs.at(which(head)).toTensor().square().mean(), 4, 0};
+    return worker::CriterionResult{outputs.at(which(head)).toTensor().square().mean(), 4, 0};
   };
   return options;
 }

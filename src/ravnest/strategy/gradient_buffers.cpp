@@ -26,7 +26,7 @@ GradientBuffers::GradientBuffers(const Chain& chain, std::span<const at::Tensor>
   if (alone) return;
   for (int step = 0; step <= chain.units(); ++step) {
     const int unit = step == chain.units() ? chain.root() : chain.units() - 1 - step;
-    std::map<at::ScalarType, Buffer> by_type;
+    std::map<at::ScalarType, FlatBuffer> by_type;
     for (const std::size_t i : chain.parameters_of(unit)) by_type[parameters[i].scalar_type()].parameters.push_back(i);
     for (auto& [type, buffer] : by_type) {
       std::int64_t elements = 0;
@@ -67,7 +67,7 @@ void GradientBuffers::add(std::span<const std::size_t> owned, std::span<at::Tens
 }
 
 void GradientBuffers::send(int unit, Communicator& communicator) {
-  for (const Buffer& buffer : buffers_) {
+  for (const FlatBuffer& buffer : buffers_) {
     if (buffer.unit != unit) continue;
     for (const std::size_t i : buffer.parameters) {
       if (!filled_[i]) windows_[i].zero_();

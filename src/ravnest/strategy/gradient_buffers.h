@@ -39,7 +39,7 @@ class GradientBuffers {
   void clear();
 
  private:
-  struct Buffer {
+  struct FlatBuffer {
     int unit = 0;
     at::Tensor flat;
     std::shared_ptr<Compression> compression;
@@ -47,7 +47,7 @@ class GradientBuffers {
   };
 
   const std::vector<at::Tensor> parameters_;
-  std::vector<Buffer> buffers_;  // in the order in which backward completes them
+  std::vector<FlatBuffer> buffers_;  // in the order in which backward completes them
   std::vector<at::Tensor> windows_;
   std::vector<bool> filled_;  // by parameter
   std::vector<std::shared_ptr<Pending>> pending_;

@@ -215,7 +215,7 @@ DdpOptions with_an_overflow() {
   DdpOptions options = in(Precision::kFp16);
   options.criterion = [](const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
     const double factor = head.step == 3 ? 1e6 : 1;
-    return worker::Verdict{worker::testing::loss_of(outputs.at(0).toTensor()) * factor, 4, 0};
+    return worker::CriterionResult{worker::testing::loss_of(outputs.at(0).toTensor()) * factor, 4, 0};
   };
   return options;
 }

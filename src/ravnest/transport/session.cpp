@@ -147,7 +147,7 @@ ChunkFrame Session::next_chunk(std::size_t lane) {
   for (LaneOut& other : lanes_out_) other.overtaken += can_send(other) ? 1 : 0;
   LaneOut& out = lanes_out_[lane];
   out.overtaken = 0;
-  const Outgoing& outgoing = out.queue[out.next - out.first];
+  const Unacknowledged& outgoing = out.queue[out.next - out.first];
   const std::uint64_t total = outgoing.encoded.size;
   RAVNEST_CHECK(out.offset < total, "message ", out.next, " of ", total, " bytes was sent up to ", out.offset);
   const std::uint64_t size = std::min<std::uint64_t>(options_.chunk_bytes, total - out.offset);
@@ -198,7 +198,7 @@ Status Session::confirm(LaneOut& out, const wire::LaneProgress& progress) {
                 (progress.message < end && progress.offset < out.queue[progress.message - out.first].encoded.size));
   if (!offset_fits || !consumed_fits) return corrupt("the peer acknowledges what was not sent");
   for (; out.first < progress.message; ++out.first) {
-    Outgoing& front = out.queue.front();
+    Unacknowledged& front = out.queue.front();
     const std::uint64_t size = front.encoded.size;
     RAVNEST_CHECK(weight_of(size) <= out.queued_bytes, "message ", out.first, " has ", size, " bytes, of ",
                   out.queued_bytes, " queued");
@@ -332,30 +332,30 @@ void Session::beat(const wire::Heartbeat& heartbeat, TimePoint now) {
 
 // -- time
 
-Session::Verdict Session::look(TimePoint now) {
+Session::Health Session::look(TimePoint now) {
   looked_ = now;
   // While this process stood still it could not be reached either.
   const Duration own_pause = liveness_.look(now);
   unlinked_since_ = std::min(unlinked_since_ + own_pause, now);
-  Verdict verdict;
+  Health health;
   if (!linked_) {
     // One that was never there is waited for, however long: nodes may start in any order.
-    verdict.lost = ever_linked() && now - unlinked_since_ > liveness_.patience();
-    if (verdict.lost) verdict.reason = text("could not be reached for ", seconds(now - unlinked_since_), " s");
-    return verdict;
+    health.lost = ever_linked() && now - unlinked_since_ > liveness_.patience();
+    if (health.lost) health.reason = text("could not be reached for ", seconds(now - unlinked_since_), " s");
+    return health;
   }
   if (liveness_.is_slow(now)) {
-    verdict.slow = true;
-    verdict.silent = liveness_.is_silent(now);
-    verdict.reason = text("said nothing for ", seconds(liveness_.silence(now)), " s");
-    return verdict;
+    health.slow = true;
+    health.silent = liveness_.is_silent(now);
+    health.reason = text("said nothing for ", seconds(liveness_.silence(now)), " s");
+    return health;
   }
   for (const LaneOut& out : lanes_out_) {
     if (!out.blocked_since || now - *out.blocked_since < kBlockedPatience) continue;
-    verdict.slow = true;
-    verdict.reason = text("has taken no messages for ", seconds(now - *out.blocked_since), " s");
+    health.slow = true;
+    health.reason = text("has taken no messages for ", seconds(now - *out.blocked_since), " s");
   }
-  return verdict;
+  return health;
 }
 
 TimePoint Session::next_deadline() const {
@@ -368,7 +368,7 @@ TimePoint Session::next_deadline() const {
 
 void Session::abandon(const Status& status) {
   for (LaneOut& out : lanes_out_) {
-    for (Outgoing& outgoing : out.queue) {
+    for (Unacknowledged& outgoing : out.queue) {
       if (outgoing.done) finished_.push_back({std::move(outgoing.done), status});
     }
     out.queue.clear();

@@ -105,13 +105,13 @@ class Session {
   void consumed(std::size_t lane, std::uint64_t weight, TimePoint now);
 
   // -- time
-  struct Verdict {
+  struct Health {
     bool slow = false;    // `reason` says in which way
     bool silent = false;  // the connection is to be given up
     bool lost = false;    // the peer is to be given up
     std::string reason;
   };
-  Verdict look(TimePoint now);
+  Health look(TimePoint now);
   Duration silence(TimePoint now) const { return liveness_.silence(now); }
   // When `next_frame` or `look` has something new even if nothing happens.
   TimePoint next_deadline() const;
@@ -125,17 +125,17 @@ class Session {
   void add_to(PeerStatistics& statistics) const;
 
  private:
-  struct Outgoing {
+  struct Unacknowledged {
     wire::Message message;
     wire::EncodedMessage encoded;
     Completion done;
     std::uint64_t weight_before = 0;  // of all earlier messages of the lane
   };
   struct LaneOut {
-    std::deque<Outgoing> queue;  // not acknowledged
-    std::uint64_t first = 0;     // the number of the queue's front
-    std::uint64_t next = 0;      // the message being sent
-    std::uint64_t offset = 0;    // bytes of it that were sent on this connection
+    std::deque<Unacknowledged> queue;  // not acknowledged
+    std::uint64_t first = 0;           // the number of the queue's front
+    std::uint64_t next = 0;            // the message being sent
+    std::uint64_t offset = 0;          // bytes of it that were sent on this connection
     std::uint64_t queued_bytes = 0;
     std::uint64_t weight = 0;         // of all messages so far
     std::uint64_t peer_consumed = 0;  // of that

@@ -228,10 +228,10 @@ TEST_F(SmallSession, APeerThatTakesNothingIsSlowAndNotSilent) {
     b.heard(now_);
     (void)a.look(now_);
   }
-  const auto verdict = a.look(now_);
-  EXPECT_TRUE(verdict.slow);
-  EXPECT_FALSE(verdict.silent);
-  EXPECT_THAT(verdict.reason, HasSubstr("has taken no messages"));
+  const auto health = a.look(now_);
+  EXPECT_TRUE(health.slow);
+  EXPECT_FALSE(health.silent);
+  EXPECT_THAT(health.reason, HasSubstr("has taken no messages"));
 }
 
 // -- turns of lanes

@@ -85,7 +85,7 @@ Result<Event> Switchboard::receive(TimePoint deadline, Channel channel) {
   bool report = false;
   {
     MutexLock lock(mutex_);
-    Inbox& own = inbox(channel);
+    ReceiveQueue& own = receive_queue(channel);
     while (!shut_ && own.events.empty()) {
       if (std::exchange(own.interrupted, false)) return unavailable("interrupted");
       if (clock_.now() >= deadline) return ravnest::deadline("nothing came");
@@ -112,7 +112,7 @@ Result<Event> Switchboard::receive(TimePoint deadline, Channel channel) {
 void Switchboard::interrupt(Channel channel) {
   {
     const MutexLock lock(mutex_);
-    inbox(channel).interrupted = true;
+    receive_queue(channel).interrupted = true;
   }
   arrived(channel).notify_one();
 }
@@ -160,7 +160,7 @@ void Switchboard::shut(const Status& status) {
       peer.session->abandon(status);
       collect(name, peer);
     }
-    for (Inbox& each : inboxes_) {
+    for (ReceiveQueue& each : receive_queues_) {
       each.events.clear();
       each.notify = true;
     }

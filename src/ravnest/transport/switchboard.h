@@ -116,13 +116,15 @@ class Switchboard {
   };
 
   // What one channel's thread receives.
-  struct Inbox {
+  struct ReceiveQueue {
     std::deque<Queued> events;
     bool notify = false;  // by the next `settle`
     bool interrupted = false;
   };
 
-  Inbox& inbox(Channel channel) RAVNEST_REQUIRES(mutex_) { return inboxes_[static_cast<std::size_t>(channel)]; }
+  ReceiveQueue& receive_queue(Channel channel) RAVNEST_REQUIRES(mutex_) {
+    return receive_queues_[static_cast<std::size_t>(channel)];
+  }
   ConditionVariable& arrived(Channel channel) { return arrived_[static_cast<std::size_t>(channel)]; }
   Peer* find(const std::string& peer) RAVNEST_REQUIRES(mutex_);
   const Peer* find(const std::string& peer) const RAVNEST_REQUIRES(mutex_);
@@ -131,7 +133,7 @@ class Switchboard {
   void collect(const std::string& name, Peer& peer) RAVNEST_REQUIRES(mutex_);
   void change(const std::string& name, Peer& peer, PeerState state, std::string reason) RAVNEST_REQUIRES(mutex_);
   void announce(const std::string& name, const Peer& peer) RAVNEST_REQUIRES(mutex_);
-  void announce(Inbox& inbox, const std::string& name, const Peer& peer) RAVNEST_REQUIRES(mutex_);
+  void announce(ReceiveQueue& queue, const std::string& name, const Peer& peer) RAVNEST_REQUIRES(mutex_);
   // Ends the session and begins another one, under the number `id`.
   void begin_anew(const std::string& name, Peer& peer, std::uint64_t id, const Status& why) RAVNEST_REQUIRES(mutex_);
   void end(const std::string& name, PeerState state, std::string_view reason);
@@ -147,8 +149,8 @@ class Switchboard {
   ConditionVariable progressed_;                               // room in a queue, or something acknowledged
   bool notify_progressed_ RAVNEST_GUARDED_BY(mutex_) = false;  // by the next `settle`
   std::map<std::string, Peer, std::less<>> peers_ RAVNEST_GUARDED_BY(mutex_);
-  std::array<Inbox, kChannels> inboxes_ RAVNEST_GUARDED_BY(mutex_);
-  std::array<ConditionVariable, kChannels> arrived_;  // something in that inbox
+  std::array<ReceiveQueue, kChannels> receive_queues_ RAVNEST_GUARDED_BY(mutex_);
+  std::array<ConditionVariable, kChannels> arrived_;  // something in that queue
   // Of events that are not taken, with what their messages count on top.
   std::uint64_t unread_bytes_ RAVNEST_GUARDED_BY(mutex_) = 0;
   std::vector<Finished> finished_ RAVNEST_GUARDED_BY(mutex_);

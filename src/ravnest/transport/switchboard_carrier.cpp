@@ -28,14 +28,14 @@ void Switchboard::change(const std::string& name, Peer& peer, PeerState state, s
 
 void Switchboard::announce(const std::string& name, const Peer& peer) {
   if (shut_) return;
-  for (Inbox& each : inboxes_) announce(each, name, peer);
+  for (ReceiveQueue& each : receive_queues_) announce(each, name, peer);
 }
 
-void Switchboard::announce(Inbox& inbox, const std::string& name, const Peer& peer) {
+void Switchboard::announce(ReceiveQueue& queue, const std::string& name, const Peer& peer) {
   // An application that does not look sees the last of several changes; only a loss must not be missed, and of several
   // in a row the last. So peers that come and go can not fill the queue.
   const auto is_loss = [](PeerState state) { return state == PeerState::kLost || state == PeerState::kLeft; };
-  std::deque<Queued>& events = inbox.events;
+  std::deque<Queued>& events = queue.events;
   for (std::size_t i = events.size(); i-- > 0;) {
     const auto* earlier = std::get_if<PeerChange>(&events[i].what);
     if (earlier == nullptr) break;
@@ -44,13 +44,13 @@ void Switchboard::announce(Inbox& inbox, const std::string& name, const Peer& pe
     events.erase(events.begin() + static_cast<std::ptrdiff_t>(i));
   }
   events.push_back({name, peer.serial, 0, 0, PeerChange{peer.state, peer.reason, peer.trouble}});
-  inbox.notify = true;
+  queue.notify = true;
 }
 
 void Switchboard::collect(const std::string& name, Peer& peer) {
   for (Arrived& arrived : peer.session->take_arrived()) {
     if (shut_) continue;
-    Inbox& to = inbox(channel_of(arrived.message));
+    ReceiveQueue& to = receive_queue(channel_of(arrived.message));
     unread_bytes_ += arrived.weight;
     to.events.push_back({name, peer.serial, arrived.lane, arrived.weight, std::move(arrived.message)});
     to.notify = true;
@@ -222,15 +222,15 @@ std::vector<std::string> Switchboard::look() {
   const MutexLock lock(mutex_);
   std::vector<std::string> silent;
   for (auto& [name, peer] : peers_) {
-    const Session::Verdict verdict = peer.session->look(clock_.now());
-    if (verdict.lost) {
-      const std::string reason = text(verdict.reason, peer.reason.empty() ? "" : "; ", peer.reason);
+    const Session::Health health = peer.session->look(clock_.now());
+    if (health.lost) {
+      const std::string reason = text(health.reason, peer.reason.empty() ? "" : "; ", peer.reason);
       begin_anew(name, peer, options_.new_session_id(), unavailable(name, " was lost: ", reason));
       change(name, peer, PeerState::kLost, reason);
     } else if (peer.session->linked()) {
-      change(name, peer, verdict.slow ? PeerState::kSlow : PeerState::kUp, verdict.reason);
+      change(name, peer, health.slow ? PeerState::kSlow : PeerState::kUp, health.reason);
     }
-    if (verdict.silent) silent.push_back(name);
+    if (health.silent) silent.push_back(name);
   }
   return silent;
 }
@@ -243,7 +243,7 @@ TimePoint Switchboard::next_deadline(const std::string& peer) const {
 void Switchboard::settle() {
   MutexLock lock(mutex_);
   std::array<bool, kChannels> arrived{};
-  for (std::size_t i = 0; i < kChannels; ++i) arrived[i] = std::exchange(inboxes_[i].notify, false);
+  for (std::size_t i = 0; i < kChannels; ++i) arrived[i] = std::exchange(receive_queues_[i].notify, false);
   const bool progressed = std::exchange(notify_progressed_, false);
   const bool settles = !finished_.empty() && !settling_;  // whoever is at it goes on until nothing is left
   if (settles) settling_ = std::this_thread::get_id();

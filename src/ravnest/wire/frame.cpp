@@ -71,9 +71,9 @@ void fields(auto& f, Heartbeat& heartbeat) {
 }
 
 void fields(auto& f, Goodbye& goodbye) {
-  auto number = static_cast<std::uint8_t>(goodbye.farewell);
+  auto number = static_cast<std::uint8_t>(goodbye.code);
   f(number);
-  goodbye.farewell = static_cast<Farewell>(number);
+  goodbye.code = static_cast<GoodbyeCode>(number);
   f(goodbye.reason);
 }
 

@@ -98,7 +98,7 @@ struct Heartbeat {
 };
 
 // A later version may have others; they are taken as kRefused.
-enum class Farewell : std::uint8_t {
+enum class GoodbyeCode : std::uint8_t {
   kRefused = 0,  // no connection between these two; trying again will not help before something is changed
   kClosing = 1,  // the sender ends in good order
   kBusy = 2,     // not this connection: there is another one, or there are too many
@@ -107,7 +107,7 @@ enum class Farewell : std::uint8_t {
 };
 
 struct Goodbye {
-  Farewell farewell = Farewell::kClosing;
+  GoodbyeCode code = GoodbyeCode::kClosing;
   std::string reason;
 };
 

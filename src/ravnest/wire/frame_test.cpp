@@ -96,7 +96,7 @@ TEST(FrameBytes, OfAnAcknowledgement) {
 TEST(FrameBytes, OfAHeartbeat) {
   EXPECT_EQ(hex(encode(Heartbeat{1, -2, 3})), "0100000000000000feffffffffffffff0300000000000000");
 }
-TEST(FrameBytes, OfAGoodbye) { EXPECT_EQ(hex(encode(Goodbye{Farewell::kBroken, "bye"})), "0303000000627965"); }
+TEST(FrameBytes, OfAGoodbye) { EXPECT_EQ(hex(encode(Goodbye{GoodbyeCode::kBroken, "bye"})), "0303000000627965"); }
 TEST(FrameBytes, OfAProbeAndItsAnswer) {
   EXPECT_EQ(hex(encode(Probe{ProbeKind::kDialBack, 5, 6})), "02050000000000000006000000");
   EXPECT_EQ(hex(encode(ProbeAnswer{5, -1, true, "ok"})), "0500000000000000ffffffffffffffff01020000006f6b");
@@ -124,9 +124,9 @@ TEST(Frame, OtherBodiesComeBackAsTheyWere) {
   const auto beat = decode_heartbeat(encode(Heartbeat{kLeast, -1, 7}));
   ASSERT_TRUE(beat.ok());
   EXPECT_EQ(std::tuple(beat->sent_ns, beat->echo_ns, beat->held_ns), std::tuple(kLeast, -1, 7));
-  const auto bye = decode_goodbye(encode(Goodbye{Farewell::kBusy, "later"}));
+  const auto bye = decode_goodbye(encode(Goodbye{GoodbyeCode::kBusy, "later"}));
   ASSERT_TRUE(bye.ok());
-  EXPECT_EQ(std::tuple(bye->farewell, bye->reason), std::tuple(Farewell::kBusy, "later"));
+  EXPECT_EQ(std::tuple(bye->code, bye->reason), std::tuple(GoodbyeCode::kBusy, "later"));
   const auto probe = decode_probe(encode(Probe{ProbeKind::kDownload, 8, 9}));
   ASSERT_TRUE(probe.ok());
   EXPECT_EQ(std::tuple(probe->kind, probe->number, probe->size), std::tuple(ProbeKind::kDownload, 8u, 9u));
@@ -153,7 +153,7 @@ TEST(Frame, TruncatedBodiesAreCorruptAndLaterFieldsIgnored) {
   expect_robust(Chunk{1, 2, 3}, decode_chunk);
   expect_robust(Acknowledge{{1, 2, 3}}, decode_acknowledge);
   expect_robust(Heartbeat{1, 2, 3}, decode_heartbeat);
-  expect_robust(Goodbye{Farewell::kClosing, "bye"}, decode_goodbye);
+  expect_robust(Goodbye{GoodbyeCode::kClosing, "bye"}, decode_goodbye);
   expect_robust(Probe{ProbeKind::kUpload, 1, 2}, decode_probe);
   expect_robust(ProbeAnswer{1, 2, true, "text"}, decode_probe_answer);
 }
@@ -191,7 +191,7 @@ TEST(Frame, UnknownNumbersOfKindsAreCorrupt) {
 }
 
 TEST(Frame, AGoodbyeOfALaterVersionCanBeRead) {
-  std::vector<std::byte> bytes = encode(Goodbye{Farewell::kRefused, "why"});
+  std::vector<std::byte> bytes = encode(Goodbye{GoodbyeCode::kRefused, "why"});
   bytes[0] = std::byte{200};
   const auto goodbye = decode_goodbye(bytes);
   ASSERT_TRUE(goodbye.ok()) << goodbye.status();
@@ -199,7 +199,7 @@ TEST(Frame, AGoodbyeOfALaterVersionCanBeRead) {
 }
 
 TEST(Frame, AStringLongerThanTheBodyIsCorrupt) {
-  std::vector<std::byte> bytes = encode(Goodbye{Farewell::kClosing, "bye"});
+  std::vector<std::byte> bytes = encode(Goodbye{GoodbyeCode::kClosing, "bye"});
   for (std::size_t i = 1; i < 5; ++i) bytes[i] = std::byte{255};
   EXPECT_EQ(decode_goodbye(bytes).status().code(), Code::kCorrupt);
 }

@@ -28,19 +28,19 @@ Status no_gradient(const std::vector<c10::IValue>& outputs) {
 
 }  // namespace
 
-Result<Verdict> CheckedCriterion::operator()(const wire::PassHead& head,
-                                             const std::vector<c10::IValue>& outputs) const {
-  if (head.kind == wire::PassKind::kPredict) return Verdict();
+Result<CriterionResult> CheckedCriterion::operator()(const wire::PassHead& head,
+                                                     const std::vector<c10::IValue>& outputs) const {
+  if (head.kind == wire::PassKind::kPredict) return CriterionResult();
   if (!criterion_) return invalid("the last stage has no criterion to compute its loss with");
   const bool trains = head.kind == wire::PassKind::kTrain;
   const at::AutoGradMode with_gradients(trains);
-  Verdict verdict = criterion_(head, outputs);
-  if (trains && (!verdict.loss.defined() || verdict.loss.numel() != 1)) {
+  CriterionResult result = criterion_(head, outputs);
+  if (trains && (!result.loss.defined() || result.loss.numel() != 1)) {
     return invalid("the criterion must give a loss of one element, not ",
-                   verdict.loss.defined() ? text("of the sizes ", verdict.loss.sizes()) : "none");
+                   result.loss.defined() ? text("of the sizes ", result.loss.sizes()) : "none");
   }
-  if (trains && !verdict.loss.requires_grad()) return no_gradient(outputs);
-  return verdict;
+  if (trains && !result.loss.requires_grad()) return no_gradient(outputs);
+  return result;
 }
 
 Status CheckedCriterion::check_leaves(const at::Tensor& loss, std::span<const at::Tensor> known) {

@@ -17,14 +17,14 @@
 namespace ravnest::worker {
 
 // What a criterion thinks of a pass's outputs.
-struct Verdict {
+struct CriterionResult {
   at::Tensor loss;  // of one element; a pass that does not train may go without
   std::uint64_t samples = 0;
   std::uint64_t correct = 0;
 };
 
 // Given the model's outputs, flat. Called for passes that train or validate.
-using Criterion = std::function<Verdict(const wire::PassHead& head, const std::vector<c10::IValue>& outputs)>;
+using Criterion = std::function<CriterionResult(const wire::PassHead& head, const std::vector<c10::IValue>& outputs)>;
 
 // A criterion that is held to what training needs of it. kInvalid, in a sentence for the user, where it does not keep
 // to that; what it throws passes through. For one thread.
@@ -33,7 +33,7 @@ class CheckedCriterion {
   explicit CheckedCriterion(Criterion criterion) : criterion_(std::move(criterion)) {}
 
   // Of a pass that trains the loss has one element and a gradient.
-  Result<Verdict> operator()(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) const;
+  Result<CriterionResult> operator()(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) const;
 
   // Whether `check_leaves` is still to be called: at the first loss that trains, since criteria do not change.
   bool is_new() const { return is_new_; }

@@ -49,7 +49,7 @@ GroupTensors::GroupTensors(const std::vector<std::vector<std::string>>& averagin
                            std::span<const std::size_t> written, const optim::ParameterStore& store) {
   std::set<int> known;  // a weight of two names is one
   for (const std::vector<std::string>& averaging_group : averaging_groups) {
-    AveragingGroup& own = averaging_groups_.emplace_back();
+    Contents& own = averaging_groups_.emplace_back();
     for (const std::string& name : averaging_group) {
       const auto found = std::ranges::find(names, name);
       TORCH_CHECK(found != names.end(), "the stage has no ", name, " to average");
@@ -67,7 +67,7 @@ GroupTensors::GroupTensors(const std::vector<std::vector<std::string>>& averagin
 average::StageValues GroupTensors::values(const optim::ParameterStore& store, const optim::Optimizer* optimizer) {
   const at::NoGradGuard without_gradients;
   average::StageValues values;
-  for (const AveragingGroup& averaging_group : averaging_groups_) {
+  for (const Contents& averaging_group : averaging_groups_) {
     average::GroupValues& own = values.emplace_back();
     std::vector<Tensor> parameters;
     for (const std::size_t parameter : averaging_group.parameters) parameters.push_back(store.parameters()[parameter]);

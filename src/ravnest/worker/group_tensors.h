@@ -38,11 +38,11 @@ class GroupTensors {
                  optim::Optimizer* optimizer);
 
  private:
-  struct AveragingGroup {
+  struct Contents {
     std::vector<std::size_t> parameters;  // of the store
     std::vector<at::Tensor> statistics;
   };
-  std::vector<AveragingGroup> averaging_groups_;
+  std::vector<Contents> averaging_groups_;
   Staging staging_;
 };
 

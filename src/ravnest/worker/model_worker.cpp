@@ -33,11 +33,11 @@ Result<std::vector<Outgoing>> plainly(const Compute& compute) {
   }
 }
 
-wire::Report report_of(const PassHead& head, const Verdict& verdict) {
+wire::Report report_of(const PassHead& head, const CriterionResult& result) {
   return {.pass = head.pass,
-          .loss = verdict.loss.defined() ? verdict.loss.item<double>() : 0,
-          .samples = verdict.samples,
-          .correct = verdict.correct,
+          .loss = result.loss.defined() ? result.loss.item<double>() : 0,
+          .samples = result.samples,
+          .correct = result.correct,
           .outputs = {}};
 }
 
@@ -132,17 +132,17 @@ Result<std::vector<Outgoing>> ModelWorker::run_forward(const PassHead& head, std
   }
   std::vector<Outgoing> outgoing;
   if (is_leaf()) {
-    auto verdict = criterion_(head, outputs);
-    if (!verdict.ok()) return verdict.status();
-    pass.verdict = std::move(*verdict);
+    auto result = criterion_(head, outputs);
+    if (!result.ok()) return result.status();
+    pass.result = std::move(*result);
     if (trains) {
       if (criterion_.is_new()) {
         if (Status checked = check_leaves(pass); !checked.ok()) return checked;
       }
-      const Tensor& loss = pass.verdict.loss;
+      const Tensor& loss = pass.result.loss;
       pass.outputs = {head.weight == 1 ? loss : loss * head.weight};
     } else {
-      wire::Report report = report_of(head, pass.verdict);
+      wire::Report report = report_of(head, pass.result);
       for (const Tensor& output : tensors_of(outputs)) {
         if (head.kind == PassKind::kPredict && output.defined())
           report.outputs.push_back(to_wire(output, {}, options_.host_memory));
@@ -164,7 +164,7 @@ Status ModelWorker::check_leaves(const Pass& pass) {
   for (std::size_t i = 0; i < pass.inputs.size(); ++i) {
     if (pass.wanted[i]) known.push_back(pass.inputs[i].toTensor());
   }
-  return criterion_.check_leaves(pass.verdict.loss, known);
+  return criterion_.check_leaves(pass.result.loss, known);
 }
 
 Status ModelWorker::place(const wire::Forward& part, const ir::Routing& routing, Pass& pass) const {
@@ -264,7 +264,7 @@ Result<std::vector<Outgoing>> ModelWorker::run_backward(const PassHead& head, st
   if (ties_pass_by_pass(options_.schedule)) send_tied(own, head.pass, outgoing);
   add_gradients(own);
   epoch_ = head.epoch;
-  if (is_leaf()) outgoing.push_back({0, report_of(head, pass.verdict)});
+  if (is_leaf()) outgoing.push_back({0, report_of(head, pass.result)});
   return outgoing;
 }
 

@@ -76,7 +76,7 @@ class ModelWorker final : public Worker {
     std::shared_ptr<const optim::Version> version;
     std::vector<c10::IValue> inputs;
     std::vector<at::Tensor> outputs;  // of the leaf: its loss alone, times the pass's weight
-    Verdict verdict;                  // of the leaf
+    CriterionResult result;           // of the leaf
     std::vector<at::Tensor> buffers;  // as they were, where the pass is to be run again
     std::vector<bool> wanted;         // by input: its producer takes a gradient
   };

@@ -40,7 +40,7 @@ wire::EdgeTensor edge(std::uint32_t index, const at::Tensor& tensor) {
 ModelWorkerOptions with_loss(const std::function<at::Tensor(const at::Tensor&)>& loss) {
   ModelWorkerOptions options;
   options.criterion = [loss](const PassHead&, const std::vector<c10::IValue>& outputs) {
-    return Verdict{loss(outputs.at(0).toTensor()), 5, 0};
+    return CriterionResult{loss(outputs.at(0).toTensor()), 5, 0};
   };
   return options;
 }

@@ -64,7 +64,7 @@ def test_values_are_torchs(variant, optimizer):
     name, options = variant
     theirs, ours = optimizers(optimizer)
     schedule = getattr(lr_scheduler, name)(theirs, **options)
-    own = _core.Schedule(name.lower(), options, ours)
+    own = _core.LrSchedule(name.lower(), options, ours)
     check_steps(theirs, ours, schedule, own)
 
 
@@ -72,7 +72,7 @@ def test_values_are_torchs(variant, optimizer):
 def test_a_change_by_hand_in_between_is_carried_on_as_torch_does(variant):
     name, options = variant
     theirs, ours = optimizers()
-    schedule, own = getattr(lr_scheduler, name)(theirs, **options), _core.Schedule(name, options, ours)
+    schedule, own = getattr(lr_scheduler, name)(theirs, **options), _core.LrSchedule(name, options, ours)
     for step in range(120):
         if step == 40:
             theirs.param_groups[1]["lr"] = 0.123
@@ -86,7 +86,7 @@ def test_two_schedules_chain():
     theirs, ours = optimizers()
     both = [("CosineAnnealingLR", {"T_max": 30}), ("StepLR", {"step_size": 5, "gamma": 0.9})]
     schedules = [getattr(lr_scheduler, name)(theirs, **options) for name, options in both]
-    own = [_core.Schedule(name, options, ours) for name, options in both]
+    own = [_core.LrSchedule(name, options, ours) for name, options in both]
     for _ in range(STEPS):
         for schedule in (*schedules, *own):
             schedule.step()
@@ -100,7 +100,7 @@ def test_warming_up_and_then_another(second):
     schedule = lr_scheduler.SequentialLR(
         theirs, [getattr(lr_scheduler, name)(theirs, **options) for name, options in parts], [20]
     )
-    own = _core.Schedule.sequence(parts, [20], ours)
+    own = _core.LrSchedule.sequence(parts, [20], ours)
     check_steps(theirs, ours, schedule, own)
 
 
@@ -117,7 +117,7 @@ def test_one_cycle_within_a_sequence_of_three():
         ],
         [10, 110],
     )
-    own = _core.Schedule.sequence(
+    own = _core.LrSchedule.sequence(
         [factor, ("OneCycleLR", one_cycle), ("CosineAnnealingLR", {"T_max": 25})], [10, 110], ours
     )
     for _ in range(STEPS):
@@ -129,7 +129,7 @@ def test_one_cycle_within_a_sequence_of_three():
 def test_functions_by_group():
     theirs, ours = optimizers()
     factors = [lambda epoch: 1 / (1 + epoch), lambda epoch: 0.9**epoch]
-    schedule, own = lr_scheduler.LambdaLR(theirs, factors), _core.Schedule.from_functions(factors, ours)
+    schedule, own = lr_scheduler.LambdaLR(theirs, factors), _core.LrSchedule.from_functions(factors, ours)
     for _ in range(STEPS):
         schedule.step()
         own.step()
@@ -152,7 +152,7 @@ def test_plateaus_are_torchs(options):
     theirs, ours = optimizers()
     schedule, own = (
         lr_scheduler.ReduceLROnPlateau(theirs, **options),
-        _core.Schedule("ReduceLROnPlateau", options, ours),
+        _core.LrSchedule("ReduceLROnPlateau", options, ours),
     )
     torch.manual_seed(0)
     for step in range(STEPS):
@@ -172,7 +172,7 @@ def steps_with(optimizer, name, options, steps):
         [{**group, "params": [theirs[i] for i in group["params"]]} for group in GROUPS], lr=0.05
     )
     own = _core.Optimizer(optimizer, {"lr": 0.05}, GROUPS)
-    schedule, own_schedule = getattr(lr_scheduler, name)(torch_optimizer, **options), _core.Schedule(name, options, own)
+    schedule, own_schedule = getattr(lr_scheduler, name)(torch_optimizer, **options), _core.LrSchedule(name, options, own)
     for _ in range(steps):
         for parameter in theirs:
             parameter.grad = torch.randn(40)
@@ -196,8 +196,8 @@ def test_a_saved_schedule_goes_on(variant):
 
     def made(optimizer):
         if name == "sequence":
-            return _core.Schedule.sequence(parts, [60], optimizer)
-        return _core.Schedule(name, options, optimizer)
+            return _core.LrSchedule.sequence(parts, [60], optimizer)
+        return _core.LrSchedule(name, options, optimizer)
 
     (_, first), (_, second) = optimizers(), optimizers()
     schedule = made(first)
@@ -215,7 +215,7 @@ def test_a_saved_schedule_goes_on(variant):
 
 def test_a_saved_plateau_goes_on():
     (_, first), (_, second) = optimizers(), optimizers()
-    schedules = [_core.Schedule("ReduceLROnPlateau", {"patience": 3}, each) for each in (first, second)]
+    schedules = [_core.LrSchedule("ReduceLROnPlateau", {"patience": 3}, each) for each in (first, second)]
     schedules[0].step(1.0)
     schedules[0].step(2.0)
     schedules[1].load(schedules[0].state())
@@ -245,19 +245,19 @@ def test_what_makes_no_sense_is_a_value_error_and_changes_nothing(name, options,
     _, ours = optimizers()
     before = ours.groups()
     with pytest.raises(ValueError, match=message):
-        _core.Schedule(name, options, ours)
+        _core.LrSchedule(name, options, ours)
     assert ours.groups() == before
 
 
 def test_momentum_cannot_be_cycled_where_there_is_none():
     ours = _core.Optimizer("Adagrad")
     with pytest.raises(ValueError, match="no momentum to cycle"):
-        _core.Schedule("OneCycleLR", {"max_lr": 0.1, "total_steps": 5}, ours)
+        _core.LrSchedule("OneCycleLR", {"max_lr": 0.1, "total_steps": 5}, ours)
 
 
 def test_one_cycle_ends_with_its_last_step():
     _, ours = optimizers()
-    schedule = _core.Schedule("OneCycleLR", {"max_lr": 0.1, "total_steps": 5}, ours)
+    schedule = _core.LrSchedule("OneCycleLR", {"max_lr": 0.1, "total_steps": 5}, ours)
     for _ in range(5):
         schedule.step()
     before = ours.groups()
@@ -269,8 +269,8 @@ def test_one_cycle_ends_with_its_last_step():
 def test_a_plateau_needs_a_metric_and_no_other_schedule_takes_one():
     _, ours = optimizers()
     with pytest.raises(ValueError, match="goes by a metric"):
-        _core.Schedule("ReduceLROnPlateau", {}, ours).step()
+        _core.LrSchedule("ReduceLROnPlateau", {}, ours).step()
     with pytest.raises(ValueError, match="StepLR takes no metric"):
-        _core.Schedule("StepLR", {"step_size": 1}, ours).step(1.0)
+        _core.LrSchedule("StepLR", {"step_size": 1}, ours).step(1.0)
     with pytest.raises(ValueError, match="cannot be a part of SequentialLR"):
-        _core.Schedule.sequence([("ReduceLROnPlateau", {})], [], ours)
+        _core.LrSchedule.sequence([("ReduceLROnPlateau", {})], [], ours)

@@ -105,7 +105,7 @@ struct Input {
   Argument fixed;          // kFixed: the number, string, bool or None that capture was given and baked in
 };
 
-struct Range {
+struct SymbolRange {
   std::optional<std::int64_t> min;
   std::optional<std::int64_t> max;
 };
@@ -119,7 +119,7 @@ struct Graph {
   std::string out_spec;                  // pytree of what the model returns
   std::string namedtuple_fields = "{}";  // JSON: what torch needs to rebuild named tuples of the specs
   std::vector<std::string> argument_names;
-  std::map<std::string, Range> ranges;  // of the symbols
+  std::map<std::string, SymbolRange> ranges;  // of the symbols
   std::vector<Autocast> autocasts = {};
 };
 

@@ -27,7 +27,7 @@ class ProgramDecoder {
     if (const auto fields = module.optional("treespec_namedtuple_fields"))
       graph_.namedtuple_fields = fields->json().dump();
     program["range_constraints"].for_each_member([&](const std::string& symbol, const Field& range) {
-      Range bounds;
+      SymbolRange bounds;
       if (const auto min = range.optional("min_val")) bounds.min = min->integer();
       if (const auto max = range.optional("max_val")) bounds.max = max->integer();
       graph_.ranges.emplace(symbol, bounds);

@@ -28,13 +28,13 @@ std::string shown(const ir::TensorMeta& meta) {
   return result + "]";
 }
 
-struct Range {
+struct SizeRange {
   std::int64_t min = 0;
   std::int64_t max = std::numeric_limits<std::int64_t>::max();
 };
 
-Range range_of(const ir::Graph& graph, const std::string& symbol) {
-  Range found;
+SizeRange range_of(const ir::Graph& graph, const std::string& symbol) {
+  SizeRange found;
   if (const auto range = graph.ranges.find(symbol); range != graph.ranges.end()) {
     // Export calls 0 and 1 special and so says "from 2"; the operators themselves do not mind a batch of one.
     found.min = range->second.min.value_or(0) <= 2 ? 0 : *range->second.min;
@@ -62,7 +62,7 @@ std::string limit_of(const ir::Graph& graph, const ir::TensorMeta& meta, std::si
   const ir::Size& size = meta.sizes[dimension];
   if (!size.symbolic())
     return may_be_length(meta, dimension) || (dimension == 0 && !batch_is_open(graph)) ? text(size.hint) : "";
-  const Range range = range_of(graph, ir::bare_symbol(size));
+  const SizeRange range = range_of(graph, ir::bare_symbol(size));
   const bool bounded = range.max < std::numeric_limits<std::int64_t>::max();
   if (range.min > 0 && bounded) return text("from ", range.min, " to ", range.max);
   if (range.min > 0) return text("at least ", range.min);
@@ -85,7 +85,7 @@ InputCheck::InputCheck(const ir::Graph& graph) {
     const auto found =
         std::find_if(symbols_.begin(), symbols_.end(), [&](const Bounds& bounds) { return bounds.name == symbol; });
     if (found != symbols_.end()) return static_cast<int>(found - symbols_.begin());
-    const Range range = range_of(graph, symbol);
+    const SizeRange range = range_of(graph, symbol);
     symbols_.push_back({symbol, range.min, range.max});
     return static_cast<int>(symbols_.size() - 1);
   };

@@ -4,12 +4,12 @@ namespace ravnest::optim {
 
 std::vector<double> rates(const Optimizer& optimizer) {
   std::vector<double> all;
-  for (const Group& group : optimizer.groups()) all.push_back(number(group.options, "lr"));
+  for (const ParameterGroup& group : optimizer.groups()) all.push_back(number(group.options, "lr"));
   return all;
 }
 
 FormSchedule::FormSchedule(Form form, Optimizer& optimizer) : form_(std::move(form)), optimizer_(optimizer) {
-  for (Group& group : optimizer_.groups()) {
+  for (ParameterGroup& group : optimizer_.groups()) {
     group.options.try_emplace("initial_lr", number(group.options, "lr"));
     base_lrs_.push_back(number(group.options, "initial_lr"));
   }
@@ -36,7 +36,7 @@ Status FormSchedule::step(std::optional<double> metric) {
 }
 
 void FormSchedule::apply(bool initial, bool closed) {
-  const std::span<Group> groups = optimizer_.groups();
+  const std::span<ParameterGroup> groups = optimizer_.groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const Moment moment{epoch_, initial, g, base_lrs_[g]};
     const double lr = closed && form_.closed ? form_.closed(moment) : form_.next(moment, groups[g]);
@@ -71,15 +71,15 @@ Result<std::vector<double>> per_group(std::string_view owner, const Options& opt
   return values;
 }
 
-Result<std::unique_ptr<Schedule>> lambda_schedule(std::vector<std::function<double(std::int64_t)>> factors,
-                                                  Optimizer& optimizer) {
+Result<std::unique_ptr<LrSchedule>> lambda_schedule(std::vector<std::function<double(std::int64_t)>> factors,
+                                                    Optimizer& optimizer) {
   const std::size_t groups = optimizer.groups().size();
   if (factors.size() == 1) factors.resize(groups, factors.front());
   if (factors.size() != groups) return invalid("LambdaLR has ", factors.size(), " functions for ", groups, " groups");
-  Form form{.name = "LambdaLR", .next = [factors = std::move(factors)](const Moment& at, const Group&) {
+  Form form{.name = "LambdaLR", .next = [factors = std::move(factors)](const Moment& at, const ParameterGroup&) {
               return at.base_lr * factors[at.group](at.epoch);
             }};
-  return std::unique_ptr<Schedule>(std::make_unique<FormSchedule>(std::move(form), optimizer));
+  return std::unique_ptr<LrSchedule>(std::make_unique<FormSchedule>(std::move(form), optimizer));
 }
 
 }  // namespace ravnest::optim

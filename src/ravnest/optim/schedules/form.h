@@ -22,14 +22,14 @@ struct Moment {
 
 struct Form {
   std::string_view name;
-  std::function<double(const Moment&, const Group&)> next;
+  std::function<double(const Moment&, const ParameterGroup&)> next;
   // The same without the recurrence, for a start in the middle of a sequence; where there is none `next` serves.
   std::function<double(const Moment&)> closed = {};
-  std::function<void(const Moment&, Group&)> momentum = {};
+  std::function<void(const Moment&, ParameterGroup&)> momentum = {};
   std::int64_t last_epoch = std::numeric_limits<std::int64_t>::max();
 };
 
-class FormSchedule final : public Schedule {
+class FormSchedule final : public LrSchedule {
  public:
   // Keeps the groups' rates as initial_lr, unless something has done so before.
   FormSchedule(Form form, Optimizer& optimizer);
@@ -64,7 +64,7 @@ Result<Form> cosine_form(const Options& options);
 Result<Form> linear_form(const Options& options);
 // Also prepares the groups.
 Result<Form> one_cycle_form(const Options& options, Optimizer& optimizer);
-Result<std::unique_ptr<Schedule>> plateau_schedule(const Options& options, Optimizer& optimizer);
+Result<std::unique_ptr<LrSchedule>> plateau_schedule(const Options& options, Optimizer& optimizer);
 
 // An option that is one number, one per group, or `otherwise`.
 Result<std::vector<double>> per_group(std::string_view owner, const Options& options, std::string_view name,

@@ -12,7 +12,7 @@ using std::numbers::pi;
 
 namespace {
 
-double present(const Group& group) { return number(group.options, "lr"); }
+double present(const ParameterGroup& group) { return number(group.options, "lr"); }
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Result<Form> step_form(const Options& options) {
   return Form{
       .name = "StepLR",
       .next =
-          [=](const Moment& at, const Group& group) {
+          [=](const Moment& at, const ParameterGroup& group) {
             return at.epoch == 0 || at.epoch % size != 0 ? present(group) : present(group) * gamma;
           },
       .closed = [=](const Moment& at) { return at.base_lr * std::pow(gamma, static_cast<double>(at.epoch / size)); }};
@@ -38,7 +38,7 @@ Result<Form> multi_step_form(const Options& options) {
   const double gamma = number(options, "gamma");
   return Form{.name = "MultiStepLR",
               .next =
-                  [=](const Moment& at, const Group& group) {
+                  [=](const Moment& at, const ParameterGroup& group) {
                     const auto milestone = milestones.find(at.epoch);
                     if (milestone == milestones.end()) return present(group);
                     return present(group) * std::pow(gamma, milestone->second);
@@ -57,7 +57,7 @@ Result<Form> cosine_form(const Options& options) {
   const double least = number(options, "eta_min");
   return Form{.name = "CosineAnnealingLR",
               .next =
-                  [=](const Moment& at, const Group& group) {
+                  [=](const Moment& at, const ParameterGroup& group) {
                     const double lr = present(group);
                     const auto epoch = static_cast<double>(at.epoch);
                     if (at.initial) return lr;
@@ -83,7 +83,7 @@ Result<Form> linear_form(const Options& options) {
   if (start == 0) return invalid("LinearLR: start_factor has to be above 0");
   return Form{.name = "LinearLR",
               .next =
-                  [=](const Moment& at, const Group& group) {
+                  [=](const Moment& at, const ParameterGroup& group) {
                     const double lr = present(group);
                     if (at.epoch == 0) return lr * start;
                     if (at.initial || at.epoch > steps) return lr;

@@ -10,12 +10,12 @@ const std::vector<double> kByGroup;  // a list of any length
 struct Kind {
   std::string_view name;
   std::vector<OptionSpec> options;
-  Result<std::unique_ptr<Schedule>> (*make)(const Options& options, Optimizer& optimizer);
+  Result<std::unique_ptr<LrSchedule>> (*make)(const Options& options, Optimizer& optimizer);
 };
 
-Result<std::unique_ptr<Schedule>> with_form(Result<Form> form, Optimizer& optimizer) {
+Result<std::unique_ptr<LrSchedule>> with_form(Result<Form> form, Optimizer& optimizer) {
   if (!form.ok()) return form.status();
-  return std::unique_ptr<Schedule>(std::make_unique<FormSchedule>(std::move(form).value(), optimizer));
+  return std::unique_ptr<LrSchedule>(std::make_unique<FormSchedule>(std::move(form).value(), optimizer));
 }
 
 Kind step_kind() {
@@ -91,7 +91,7 @@ std::span<const std::string_view> schedule_names() {
   return names;
 }
 
-Result<std::unique_ptr<Schedule>> make_schedule(std::string_view name, const Options& options, Optimizer& optimizer) {
+Result<std::unique_ptr<LrSchedule>> make_schedule(std::string_view name, const Options& options, Optimizer& optimizer) {
   const auto kind = std::ranges::find_if(kinds(), [&](const Kind& each) { return same_name(each.name, name); });
   if (kind == kinds().end()) return invalid("there is no schedule ", name, "; there are ", listed(schedule_names()));
   const Result<Options> all = complete(kind->name, kind->options, options);

@@ -43,7 +43,7 @@ double between(double start, double end, double done, bool cosine) {
   return end + (start - end) / 2.0 * (std::cos(std::numbers::pi * done) + 1);
 }
 
-void set_momentum(Group& group, double momentum) {
+void set_momentum(ParameterGroup& group, double momentum) {
   if (has(group.options, "betas")) {
     std::vector<double> betas = numbers(group.options, "betas");
     betas[0] = momentum;
@@ -61,7 +61,7 @@ Result<std::int64_t> steps_of(const Options& options) {
 }
 
 // What the cycle goes between, kept in the groups under torch's names.
-Status prepare(const Options& options, std::span<Group> groups, bool cycles) {
+Status prepare(const Options& options, std::span<ParameterGroup> groups, bool cycles) {
   const auto values = [&](std::string_view name, double otherwise) {
     return per_group("OneCycleLR", options, name, groups.size(), otherwise);
   };
@@ -71,7 +71,7 @@ Status prepare(const Options& options, std::span<Group> groups, bool cycles) {
   for (const auto* each : {&most, &most_momentum, &base_momentum}) {
     if (!each->ok()) return each->status();
   }
-  for (const Group& group : groups) {
+  for (const ParameterGroup& group : groups) {
     if (cycles && !has(group.options, "betas") && !has(group.options, "momentum"))
       return invalid("OneCycleLR: the optimizer has no momentum to cycle; set cycle_momentum to false");
   }
@@ -102,15 +102,15 @@ Result<Form> one_cycle_form(const Options& options, Optimizer& optimizer) {
   const bool cosine = strategy == "cos";
   const std::vector<Phase> phases =
       phases_of(number(options, "pct_start"), static_cast<double>(*steps), flag(options, "three_phase"));
-  const auto value = [=](const Group& group, std::string_view from, std::string_view to, double done) {
+  const auto value = [=](const ParameterGroup& group, std::string_view from, std::string_view to, double done) {
     return between(number(group.options, from), number(group.options, to), done, cosine);
   };
-  Form form{.name = "OneCycleLR", .next = [=](const Moment& at, const Group& group) {
+  Form form{.name = "OneCycleLR", .next = [=](const Moment& at, const ParameterGroup& group) {
               const auto [phase, done] = place_of(phases, at.epoch);
               return value(group, phase->from, phase->to, done);
             }};
   if (cycles) {
-    form.momentum = [=](const Moment& at, Group& group) {
+    form.momentum = [=](const Moment& at, ParameterGroup& group) {
       const auto [phase, done] = place_of(phases, at.epoch);
       set_momentum(group, value(group, phase->from_momentum, phase->to_momentum, done));
     };

@@ -13,7 +13,7 @@ struct Patience {
   std::vector<double> least;  // by group
 };
 
-class PlateauSchedule final : public Schedule {
+class PlateauSchedule final : public LrSchedule {
  public:
   PlateauSchedule(Patience patience, Optimizer& optimizer)
       : patience_(std::move(patience)), optimizer_(optimizer), last_lr_(rates(optimizer)) {
@@ -77,7 +77,7 @@ class PlateauSchedule final : public Schedule {
   }
 
   void reduce() {
-    const std::span<Group> groups = optimizer_.groups();
+    const std::span<ParameterGroup> groups = optimizer_.groups();
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const double before = number(groups[g].options, "lr");
       const double after = std::max(before * patience_.factor, patience_.least[g]);
@@ -96,7 +96,7 @@ class PlateauSchedule final : public Schedule {
 
 }  // namespace
 
-Result<std::unique_ptr<Schedule>> plateau_schedule(const Options& options, Optimizer& optimizer) {
+Result<std::unique_ptr<LrSchedule>> plateau_schedule(const Options& options, Optimizer& optimizer) {
   const std::string& mode = word(options, "mode");
   const std::string& threshold_mode = word(options, "threshold_mode");
   if (mode != "min" && mode != "max") return invalid("ReduceLROnPlateau: mode must be min or max, not ", mode);
@@ -112,7 +112,7 @@ Result<std::unique_ptr<Schedule>> plateau_schedule(const Options& options, Optim
                     .patience = integer(options, "patience"),
                     .cooldown = integer(options, "cooldown"),
                     .least = std::move(least).value()};
-  return std::unique_ptr<Schedule>(std::make_unique<PlateauSchedule>(std::move(patience), optimizer));
+  return std::unique_ptr<LrSchedule>(std::make_unique<PlateauSchedule>(std::move(patience), optimizer));
 }
 
 }  // namespace ravnest::optim

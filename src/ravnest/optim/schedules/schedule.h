@@ -28,9 +28,9 @@ struct ScheduleState {
 
 // Making one sets the rates of the first step. Call step() after each of the optimizer's. The optimizer outlives its
 // schedules; they share its thread.
-class Schedule {
+class LrSchedule {
  public:
-  virtual ~Schedule() = default;
+  virtual ~LrSchedule() = default;
 
   virtual std::string_view name() const = 0;
 
@@ -49,18 +49,18 @@ class Schedule {
 // StepLR, MultiStepLR, CosineAnnealingLR, OneCycleLR, LinearLR or ReduceLROnPlateau, in upper or lower case, with the
 // options of torch.optim.lr_scheduler. Those which may differ by group (max_lr, min_lr, base_momentum, max_momentum)
 // are one number, or one per group. kInvalid as for optimizers.
-Result<std::unique_ptr<Schedule>> make_schedule(std::string_view name, const Options& options, Optimizer& optimizer);
+Result<std::unique_ptr<LrSchedule>> make_schedule(std::string_view name, const Options& options, Optimizer& optimizer);
 
 std::span<const std::string_view> schedule_names();
 
 // LambdaLR: the first rate times what the function says for the number of steps done; one function, or one per group.
-Result<std::unique_ptr<Schedule>> lambda_schedule(std::vector<std::function<double(std::int64_t)>> factors,
-                                                  Optimizer& optimizer);
+Result<std::unique_ptr<LrSchedule>> lambda_schedule(std::vector<std::function<double(std::int64_t)>> factors,
+                                                    Optimizer& optimizer);
 
 // SequentialLR: each part in turn, from its milestone on, such as a LinearLR to warm up and then another. The parts
 // have been made for the same optimizer, in their order. kInvalid for other than one milestone between two parts each,
 // and for parts that need a metric or are sequences.
-Result<std::unique_ptr<Schedule>> sequence(std::vector<std::unique_ptr<Schedule>> parts,
-                                           std::vector<std::int64_t> milestones, Optimizer& optimizer);
+Result<std::unique_ptr<LrSchedule>> sequence(std::vector<std::unique_ptr<LrSchedule>> parts,
+                                             std::vector<std::int64_t> milestones, Optimizer& optimizer);
 
 }  // namespace ravnest::optim

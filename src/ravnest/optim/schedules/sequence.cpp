@@ -5,11 +5,11 @@
 namespace ravnest::optim {
 namespace {
 
-class Sequence final : public Schedule {
+class Sequence final : public LrSchedule {
  public:
   Sequence(std::vector<std::unique_ptr<FormSchedule>> parts, std::vector<std::int64_t> milestones, Optimizer& optimizer)
       : parts_(std::move(parts)), milestones_(std::move(milestones)) {
-    for (Group& group : optimizer.groups()) group.options["lr"] = number(group.options, "initial_lr");
+    for (ParameterGroup& group : optimizer.groups()) group.options["lr"] = number(group.options, "initial_lr");
     // Each part did its first step when it was made; only the first part's counts, from the first rates.
     for (const auto& part : parts_) part->undo();
     parts_[turn()]->redo();
@@ -67,21 +67,21 @@ class Sequence final : public Schedule {
 
 }  // namespace
 
-Result<std::unique_ptr<Schedule>> sequence(std::vector<std::unique_ptr<Schedule>> parts,
-                                           std::vector<std::int64_t> milestones, Optimizer& optimizer) {
+Result<std::unique_ptr<LrSchedule>> sequence(std::vector<std::unique_ptr<LrSchedule>> parts,
+                                             std::vector<std::int64_t> milestones, Optimizer& optimizer) {
   if (parts.empty()) return invalid("SequentialLR has no parts");
   if (milestones.size() + 1 != parts.size())
     return invalid("SequentialLR has ", parts.size(), " parts and ", milestones.size(),
                    " milestones; there is one between two parts each");
   if (!std::ranges::is_sorted(milestones)) return invalid("SequentialLR: the milestones are out of order");
   std::vector<std::unique_ptr<FormSchedule>> forms;
-  for (std::unique_ptr<Schedule>& part : parts) {
+  for (std::unique_ptr<LrSchedule>& part : parts) {
     auto* form = dynamic_cast<FormSchedule*>(part.get());
     if (form == nullptr) return invalid(part->name(), " cannot be a part of SequentialLR");
     static_cast<void>(part.release());
     forms.emplace_back(form);
   }
-  return std::unique_ptr<Schedule>(std::make_unique<Sequence>(std::move(forms), std::move(milestones), optimizer));
+  return std::unique_ptr<LrSchedule>(std::make_unique<Sequence>(std::move(forms), std::move(milestones), optimizer));
 }
 
 }  // namespace ravnest::optim

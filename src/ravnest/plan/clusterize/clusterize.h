@@ -16,7 +16,7 @@ namespace ravnest::plan {
 // What planning needs to know of a model. `profile` is of that model: from shapes, or from a real pass, whose memory it
 // then has. Work is counted in FLOPs; what takes time without counting as such (memory traffic, calls) is
 // put in at the exchange rates of costs_of.cpp.
-Result<ModelCosts> costs_of(const ir::Model& model, const graph::Profile& profile, const TrainingOptions& training);
+Result<ModelCosts> costs_of(const ir::Model& model, const graph::Profile& profile, const TrainingAssumptions& training);
 
 struct ClusterizeOptions {
   FormOptions form;

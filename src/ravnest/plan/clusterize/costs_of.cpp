@@ -20,7 +20,7 @@ class Costs {
   Costs(const ir::Model& model, const graph::Profile& profile, const graph::Flow& flow)
       : model_(model), profile_(profile), graph_(model.train), flow_(flow) {}
 
-  ModelCosts run(const TrainingOptions& training) {
+  ModelCosts run(const TrainingAssumptions& training) {
     add_operators();
     add_stored();
     add_sent();
@@ -137,7 +137,8 @@ class Costs {
 
 }  // namespace
 
-Result<ModelCosts> costs_of(const ir::Model& model, const graph::Profile& profile, const TrainingOptions& training) {
+Result<ModelCosts> costs_of(const ir::Model& model, const graph::Profile& profile,
+                            const TrainingAssumptions& training) {
   const Result<graph::Flow> flow = graph::analyse_flow(model.train);
   if (!flow.ok()) return flow.status();
   return Costs(model, profile, *flow).run(training);

@@ -27,7 +27,7 @@ Field expect_member(const Field& field, std::string_view key, std::string_view e
   return field[key];
 }
 
-double expect_number(const Field& field, const Range& range) {
+double expect_number(const Field& field, const NumberRange& range) {
   const double value = field.json().is_number() ? field.json().get<double>() : NAN;
   if (range.has(value)) return value;
   // Who wrote -3 or "8" is told what is meant, without digits that nobody needs.

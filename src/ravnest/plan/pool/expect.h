@@ -15,7 +15,7 @@ namespace ravnest::plan {
 
 void expect_object(const Field& field, std::string_view expected);
 Field expect_member(const Field& field, std::string_view key, std::string_view expected);
-double expect_number(const Field& field, const Range& range);
+double expect_number(const Field& field, const NumberRange& range);
 std::int64_t expect_whole(const Field& field, std::int64_t least, std::int64_t most);
 // Refuses every other key.
 void expect_only(const Field& field, std::initializer_list<std::string_view> known);

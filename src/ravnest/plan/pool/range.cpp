@@ -15,11 +15,11 @@ std::string plain(double value) {
 
 }  // namespace
 
-std::string words(const Range& range) {
+std::string words(const NumberRange& range) {
   return text("from ", plain(range.least), " to ", plain(range.most), range.unit.empty() ? "" : " ", range.unit);
 }
 
-Status expect_within(const Range& range, std::string_view what, double value) {
+Status expect_within(const NumberRange& range, std::string_view what, double value) {
   if (range.has(value)) return {};
   return invalid(what, " must be ", words(range), ", not ", value);
 }

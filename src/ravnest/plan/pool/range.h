@@ -11,7 +11,7 @@
 
 namespace ravnest::plan {
 
-struct Range {
+struct NumberRange {
   double least = 0;
   double most = 0;
   std::string_view unit;  // may be empty
@@ -20,21 +20,21 @@ struct Range {
   constexpr bool has(double value) const { return value >= least && value <= most; }
 };
 
-inline constexpr Range kRamGb = {1e-6, 1e9, "GB"};
-inline constexpr Range kProcessGb = {0, 1e9, "GB"};
-inline constexpr Range kBandwidthMbps = {1e-6, 1e9, "Mbps"};
-inline constexpr Range kComputeGflops = {1e-6, 1e12, "GFLOP/s"};
-inline constexpr Range kLatencyMs = {0, 1e7, "ms"};
-inline constexpr Range kSpeedFactor = {1e-6, 1e6, ""};
-inline constexpr Range kOptimizerState = {0, 100, "bytes per byte of weights"};
-inline constexpr Range kUpdatesPerRound = {1, 1e9, "updates"};
-inline constexpr Range kClusterSize = {1, 1e6, "nodes"};
+inline constexpr NumberRange kRamGb = {1e-6, 1e9, "GB"};
+inline constexpr NumberRange kProcessGb = {0, 1e9, "GB"};
+inline constexpr NumberRange kBandwidthMbps = {1e-6, 1e9, "Mbps"};
+inline constexpr NumberRange kComputeGflops = {1e-6, 1e12, "GFLOP/s"};
+inline constexpr NumberRange kLatencyMs = {0, 1e7, "ms"};
+inline constexpr NumberRange kSpeedFactor = {1e-6, 1e6, ""};
+inline constexpr NumberRange kOptimizerState = {0, 100, "bytes per byte of weights"};
+inline constexpr NumberRange kUpdatesPerRound = {1, 1e9, "updates"};
+inline constexpr NumberRange kClusterSize = {1, 1e6, "nodes"};
 // Seconds, bytes, rates and counts of a finished plan: what is beyond was reckoned wrong.
-inline constexpr Range kPlannedFigure = {0, 4e18, ""};
+inline constexpr NumberRange kPlannedFigure = {0, 4e18, ""};
 
 // "from 0 to 100 bytes per byte of weights".
-std::string words(const Range& range);
+std::string words(const NumberRange& range);
 // kInvalid: "WHAT must be from 0 to 100 bytes per byte of weights, not 1e+30".
-Status expect_within(const Range& range, std::string_view what, double value);
+Status expect_within(const NumberRange& range, std::string_view what, double value);
 
 }  // namespace ravnest::plan

@@ -3,7 +3,7 @@
 namespace ravnest::plan {
 
 StageMemory stage_memory(const StageLoad& load, const Machine& machine, const StagePlace& place,
-                         const TrainingOptions& options) {
+                         const TrainingAssumptions& options) {
   const int passes = passes_in_flight(place);
   StageMemory memory;
   memory.weights = load.stored_bytes;

@@ -8,7 +8,7 @@
 
 namespace ravnest::plan {
 
-struct TrainingOptions {
+struct TrainingAssumptions {
   // Bytes of state that the optimizer keeps for a byte of trained weights: 2 for Adam and its relatives, 1 for SGD with
   // momentum, 0 for plain SGD.
   double optimizer_state = 2;
@@ -47,6 +47,6 @@ constexpr int passes_in_flight(const StagePlace& place) {
 }
 
 StageMemory stage_memory(const StageLoad& load, const Machine& machine, const StagePlace& place,
-                         const TrainingOptions& options);
+                         const TrainingAssumptions& options);
 
 }  // namespace ravnest::plan

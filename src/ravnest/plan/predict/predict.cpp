@@ -6,11 +6,11 @@
 namespace ravnest::plan {
 namespace {
 
-std::int64_t on_the_wire(std::int64_t bytes, const TrainingOptions& options) {
+std::int64_t on_the_wire(std::int64_t bytes, const TrainingAssumptions& options) {
   return static_cast<std::int64_t>(static_cast<double>(bytes) * options.sent_share);
 }
 
-StagePrediction predict_stage(const StageLoad& load, const Machine& machine, const TrainingOptions& options) {
+StagePrediction predict_stage(const StageLoad& load, const Machine& machine, const TrainingAssumptions& options) {
   StagePrediction stage;
   stage.bytes_out = on_the_wire(load.sent_bytes + load.returned_bytes, options);
   stage.bytes_in = on_the_wire(load.received_bytes + load.gradient_bytes, options);
@@ -33,7 +33,7 @@ std::string_view name(Limit limit) {
 double StagePrediction::busy_s() const { return std::max({compute_s, send_s, receive_s}); }
 
 ClusterPrediction predict_cluster(std::span<const StageLoad> loads, std::span<const Machine> machines,
-                                  std::int64_t batch, const TrainingOptions& options, int window) {
+                                  std::int64_t batch, const TrainingAssumptions& options, int window) {
   const int stages = static_cast<int>(loads.size());
   ClusterPrediction cluster;
   cluster.window = window > 0 ? window : stages;
@@ -79,7 +79,8 @@ void settle(ClusterPrediction& cluster, std::int64_t batch) {
   cluster.samples_per_s = cluster.period_s > 0 ? static_cast<double>(batch) / cluster.period_s : 0;
 }
 
-int window_for(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options) {
+int window_for(std::span<const StageLoad> loads, std::span<const Machine> machines,
+               const TrainingAssumptions& options) {
   const int stages = static_cast<int>(loads.size());
   const ClusterPrediction unbounded = predict_cluster(loads, machines, 1, options, kMostPassesPerStage * stages);
   double busy_s = 0;
@@ -100,18 +101,19 @@ int window_for(std::span<const StageLoad> loads, std::span<const Machine> machin
   return window;
 }
 
-double hop_s(const StageLoad& load, const Machine& before, const Machine& here, const TrainingOptions& options) {
+double hop_s(const StageLoad& load, const Machine& before, const Machine& here, const TrainingAssumptions& options) {
   const double bytes_per_s = std::min(before.link_bytes_per_s, here.link_bytes_per_s);
   return static_cast<double>(on_the_wire(load.received_bytes + load.returned_bytes, options)) / bytes_per_s +
          2 * std::max(before.latency_s, here.latency_s);
 }
 
-double averaging_bytes(const StageLoad& load, const TrainingOptions& options) {
+double averaging_bytes(const StageLoad& load, const TrainingAssumptions& options) {
   const double moved = 2.0 * (options.clusters - 1) / options.clusters;
   return moved * static_cast<double>(load.owned_bytes) * options.sent_share / options.updates_per_round;
 }
 
-double period_s(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options) {
+double period_s(std::span<const StageLoad> loads, std::span<const Machine> machines,
+                const TrainingAssumptions& options) {
   double period = 0;
   double round_trip = 0;
   for (std::size_t s = 0; s < loads.size(); ++s) {

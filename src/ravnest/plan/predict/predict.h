@@ -49,12 +49,12 @@ struct ClusterPrediction {
 
 // `machines[s]` runs stage s; `window` passes are in flight, 0: as many as there are stages.
 ClusterPrediction predict_cluster(std::span<const StageLoad> loads, std::span<const Machine> machines,
-                                  std::int64_t batch, const TrainingOptions& options, int window = 0);
+                                  std::int64_t batch, const TrainingAssumptions& options, int window = 0);
 
 // As many passes in flight as keep the slowest stage busy while a batch is on its way there and back, as far as that
 // fills no machine's memory beyond kFilledByWindow: where RAM is short the smaller window is the better one. Not less
 // than there are stages, and not more than kMostPassesPerStage times as many: each makes weights older.
-int window_for(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options);
+int window_for(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingAssumptions& options);
 inline constexpr int kMostPassesPerStage = 8;
 inline constexpr double kFilledByWindow = 0.75;
 
@@ -63,15 +63,16 @@ double pool_samples_per_s(std::span<const ClusterPrediction> clusters);
 
 // The time between two batches alone, with as many passes in flight as stages, for those who score thousands of
 // candidates: predict_cluster(...).period_s.
-double period_s(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options);
+double period_s(std::span<const StageLoad> loads, std::span<const Machine> machines,
+                const TrainingAssumptions& options);
 
 // The hop of a batch between a stage and the one before it, there and back.
-double hop_s(const StageLoad& load, const Machine& before, const Machine& here, const TrainingOptions& options);
+double hop_s(const StageLoad& load, const Machine& before, const Machine& here, const TrainingAssumptions& options);
 
 // Bytes that averaging moves each way over a node's link, per batch: a reduce-scatter and an all-gather, each of
 // (n-1)/n of what the node owns, compressed like all else. It goes on while the clusters train, so nobody waits for
 // it as long as the link has room.
-double averaging_bytes(const StageLoad& load, const TrainingOptions& options);
+double averaging_bytes(const StageLoad& load, const TrainingAssumptions& options);
 
 // The stage where averaging moves `bytes` each way per batch instead: other times of its link, all else as it is.
 // Rates over the link wait for `settle`.

@@ -85,7 +85,7 @@ TEST(Predict, TheWindowEndsWhereTheMemoryDoes) {
 }
 
 TEST(Predict, CompressionShortensTransfers) {
-  TrainingOptions options;
+  TrainingAssumptions options;
   options.sent_share = 0.25;
   const std::vector<StageLoad> loads = {load(1e6, 0, 4'000'000), load(1e6, 4'000'000, 0)};
   const ClusterPrediction made = predict_cluster(loads, std::vector<Machine>(2, kMachine), 1, options);
@@ -94,7 +94,7 @@ TEST(Predict, CompressionShortensTransfers) {
 }
 
 TEST(Predict, AveragingSharesTheLinks) {
-  TrainingOptions options;
+  TrainingAssumptions options;
   options.clusters = 4;
   options.updates_per_round = 1;
   const std::vector<StageLoad> loads = {load(1, 0, 0)};
@@ -104,7 +104,7 @@ TEST(Predict, AveragingSharesTheLinks) {
 }
 
 TEST(Predict, AveragingIsCompressedLikeAllElse) {
-  TrainingOptions options;
+  TrainingAssumptions options;
   options.clusters = 4;
   options.updates_per_round = 3;
   options.sent_share = 0.5;

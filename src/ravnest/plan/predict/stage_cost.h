@@ -15,14 +15,14 @@ inline constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 // Memory as a share of the machine's RAM.
 inline double used_share(const StageLoad& load, const Machine& machine, int stage, int stages,
-                         const TrainingOptions& options) {
+                         const TrainingAssumptions& options) {
   return static_cast<double>(stage_memory(load, machine, {stage, stages, stages}, options).total()) / machine.ram_bytes;
 }
 
 // Seconds per batch that the segment [begin, end) keeps the machine busy; kImpossible where it does not fit. May stop
 // at any figure that is not below `enough`.
 inline double busy_s(const Segments& segments, int begin, int end, const Machine& machine, int stage, int stages,
-                     const TrainingOptions& options, double enough) {
+                     const TrainingAssumptions& options, double enough) {
   const double compute_s = segments.work(begin, end) / machine.flops_per_s;
   if (compute_s >= enough) return compute_s;
   const StageLoad load = segments.load(begin, end);

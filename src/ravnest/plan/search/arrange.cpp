@@ -15,7 +15,7 @@ namespace {
 class ArrangementSearch {
  public:
   ArrangementSearch(const Segments& segments, std::span<const Machine> machines, Balance balance,
-                    const TrainingOptions& options)
+                    const TrainingAssumptions& options)
       : segments_(segments),
         machines_(machines),
         balance_(balance),
@@ -100,7 +100,7 @@ class ArrangementSearch {
   const Segments& segments_;
   std::span<const Machine> machines_;
   Balance balance_;
-  const TrainingOptions& options_;
+  const TrainingAssumptions& options_;
   int stages_;
   int places_;
   std::vector<double> best_;
@@ -110,7 +110,7 @@ class ArrangementSearch {
 }  // namespace
 
 std::optional<Arrangement> arrange(const Segments& segments, std::span<const Machine> machines, Balance balance,
-                                   const TrainingOptions& options, double most_steps) {
+                                   const TrainingAssumptions& options, double most_steps) {
   if (balance == Balance::kParams || machines.empty() || machines.size() > 16 ||
       static_cast<int>(machines.size()) > segments.most_stages())
     return std::nullopt;

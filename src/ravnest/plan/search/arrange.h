@@ -18,6 +18,6 @@ struct Arrangement {
 // under each node's RAM, or kMemory, as `cut` means them. Nothing where no cutting is possible or, by time, fits; nor
 // for kParams, whose shares follow from the order, or where it would take more than `most_steps`, of about 5 ns.
 std::optional<Arrangement> arrange(const Segments& segments, std::span<const Machine> machines, Balance balance,
-                                   const TrainingOptions& options, double most_steps = 5e6);
+                                   const TrainingAssumptions& options, double most_steps = 5e6);
 
 }  // namespace ravnest::plan

@@ -14,7 +14,7 @@ Status check_options(const FormOptions& options, int nodes) {
     const auto bad = std::find_if(all.begin(), all.end(), [](const Status& each) { return !each.ok(); });
     return bad == all.end() ? Status() : *bad;
   };
-  const TrainingOptions& training = options.training;
+  const TrainingAssumptions& training = options.training;
   Status range = first({expect_within(kClusterSize, "min_cluster_size", options.min_cluster_size),
                         expect_within(kUpdatesPerRound, "the time between two averagings", training.updates_per_round),
                         expect_within(kOptimizerState, "the optimizer's state", training.optimizer_state)});
@@ -29,7 +29,7 @@ Status check_options(const FormOptions& options, int nodes) {
   return {};
 }
 
-Status check_sums(const ModelCosts& costs, int nodes, const TrainingOptions& training) {
+Status check_sums(const ModelCosts& costs, int nodes, const TrainingAssumptions& training) {
   double bytes = static_cast<double>(costs.memory_bytes);
   bool negative = costs.memory_bytes < 0;
   const auto add = [&](std::int64_t part) {

@@ -11,6 +11,6 @@ namespace ravnest::plan {
 Status check_options(const FormOptions& options, int nodes);
 // Whether the model's bytes, on so many nodes and with all passes that may be in flight, fit the numbers that count
 // them.
-Status check_sums(const ModelCosts& costs, int nodes, const TrainingOptions& training);
+Status check_sums(const ModelCosts& costs, int nodes, const TrainingAssumptions& training);
 
 }  // namespace ravnest::plan

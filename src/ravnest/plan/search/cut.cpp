@@ -12,7 +12,7 @@ namespace {
 using Bounds = std::vector<int>;
 
 Cutting finished(const Segments& segments, const Bounds& bounds, std::span<const Machine> machines,
-                 const TrainingOptions& options) {
+                 const TrainingAssumptions& options) {
   Cutting cutting;
   for (std::size_t s = 0; s + 1 < bounds.size(); ++s) {
     if (s > 0) cutting.cuts.push_back(segments.positions()[bounds[s]]);
@@ -101,7 +101,7 @@ std::optional<Bounds> least(const Segments& segments, int stages, const Cost& co
 }
 
 std::optional<Bounds> by_memory(const Segments& segments, std::span<const Machine> machines,
-                                const TrainingOptions& options) {
+                                const TrainingAssumptions& options) {
   const int stages = static_cast<int>(machines.size());
   return least(segments, stages, [&](int stage, int begin, int end, double so_far, double) {
     return std::max(so_far, used_share(segments.load(begin, end), machines[stage], stage, stages, options));
@@ -110,7 +110,7 @@ std::optional<Bounds> by_memory(const Segments& segments, std::span<const Machin
 
 class ByTime {
  public:
-  ByTime(const Segments& segments, std::span<const Machine> machines, const TrainingOptions& options, bool quick)
+  ByTime(const Segments& segments, std::span<const Machine> machines, const TrainingAssumptions& options, bool quick)
       : segments_(segments),
         machines_(machines),
         options_(options),
@@ -178,7 +178,7 @@ class ByTime {
 
   const Segments& segments_;
   std::span<const Machine> machines_;
-  const TrainingOptions& options_;
+  const TrainingAssumptions& options_;
   int stages_;
   int steps_;
 };
@@ -201,7 +201,8 @@ Result<Balance> parse_balance(std::string_view word) {
   return invalid("balance must be \"params\", \"time\" or \"memory\", not \"", word, "\"");
 }
 
-double fullest(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options) {
+double fullest(std::span<const StageLoad> loads, std::span<const Machine> machines,
+               const TrainingAssumptions& options) {
   double most = 0;
   for (std::size_t s = 0; s < loads.size(); ++s)
     most =
@@ -210,7 +211,7 @@ double fullest(std::span<const StageLoad> loads, std::span<const Machine> machin
 }
 
 std::optional<Cutting> cut(const Segments& segments, std::span<const Machine> machines, Balance balance,
-                           const TrainingOptions& options, bool quick) {
+                           const TrainingAssumptions& options, bool quick) {
   if (machines.empty() || static_cast<int>(machines.size()) > segments.most_stages()) return std::nullopt;
   std::optional<Bounds> bounds;
   if (balance == Balance::kParams) bounds = greedy_shares(segments, machines);

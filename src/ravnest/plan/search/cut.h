@@ -37,9 +37,9 @@ struct Cutting {
 //
 // `quick` is for those who try thousands: where the round trip is the limit, kTime then comes within some hundredths.
 std::optional<Cutting> cut(const Segments& segments, std::span<const Machine> machines, Balance balance,
-                           const TrainingOptions& options, bool quick = false);
+                           const TrainingAssumptions& options, bool quick = false);
 
 // How full the fullest node would be.
-double fullest(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingOptions& options);
+double fullest(std::span<const StageLoad> loads, std::span<const Machine> machines, const TrainingAssumptions& options);
 
 }  // namespace ravnest::plan

@@ -154,7 +154,7 @@ class Former {
 
   // What a formation promises, each cluster with the window that it will have.
   double samples_per_s(const Formation& made) const {
-    TrainingOptions training = options_.training;
+    TrainingAssumptions training = options_.training;
     training.clusters = static_cast<int>(made.clusters.size());
     std::vector<ClusterPrediction> predictions;
     for (const FormedCluster& cluster : made.clusters) {

@@ -19,7 +19,7 @@ struct FormOptions {
   // By time nodes that would make the pool slower are left out, as spares; or all are used.
   bool use_all = false;
   std::uint64_t seed = 0;
-  TrainingOptions training;
+  TrainingAssumptions training;
   std::function<bool(double)> progress;  // is told the share that is done; false ends it all
 };
 

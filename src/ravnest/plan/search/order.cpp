@@ -45,7 +45,7 @@ bool all_equal(const std::vector<Machine>& machines) {
 }  // namespace
 
 Ordering::Ordering(const Places& places, const std::vector<Machine>& machines, Balance balance,
-                   const TrainingOptions& training, Effort effort)
+                   const TrainingAssumptions& training, Effort effort)
     : fine_(places.fine),
       middle_(places.middle),
       coarse_(places.coarse),

@@ -36,8 +36,8 @@ class Ordering {
     const Segments& coarse;
   };
   // All must outlive the object.
-  Ordering(const Places& places, const std::vector<Machine>& machines, Balance balance, const TrainingOptions& training,
-           Effort effort);
+  Ordering(const Places& places, const std::vector<Machine>& machines, Balance balance,
+           const TrainingAssumptions& training, Effort effort);
 
   ClusterScore in_given_order() const;
   // Tries other orders too.
@@ -65,7 +65,7 @@ class Ordering {
   const Segments& coarse_;
   const std::vector<Machine>& machines_;
   Balance balance_;
-  const TrainingOptions& training_;
+  const TrainingAssumptions& training_;
   Effort effort_;
 };
 

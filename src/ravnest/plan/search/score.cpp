@@ -44,8 +44,8 @@ CutViews::CutViews(const ModelCosts& costs)
 
 const Segments& CutViews::exact() const { return fine.count() <= kExactPlaces ? fine : middle; }
 
-Scorer::Scorer(const CutViews& views, std::vector<Machine> machines, Balance balance, const TrainingOptions& training,
-               std::optional<Effort> effort)
+Scorer::Scorer(const CutViews& views, std::vector<Machine> machines, Balance balance,
+               const TrainingAssumptions& training, std::optional<Effort> effort)
     : views_(views),
       machines_(std::move(machines)),
       balance_(balance),
@@ -75,8 +75,8 @@ Ordering::Places Scorer::places_for(std::size_t stages) const {
                 : Ordering::Places{views_.fine, views_.fine, views_.fine};
 }
 
-TrainingOptions Scorer::training_with(int clusters) const {
-  TrainingOptions training = training_;
+TrainingAssumptions Scorer::training_with(int clusters) const {
+  TrainingAssumptions training = training_;
   training.clusters = clusters;
   return training;
 }
@@ -102,7 +102,7 @@ const ClusterScore& Scorer::score(const Group& group, int clusters) {
   std::unique_ptr<ClusterScore>& known = (*group.scores)[kind];
   if (known == nullptr) {
     const std::vector<Machine> machines = machines_of(group);
-    const TrainingOptions training = training_with(kReckonedClusters[kind]);
+    const TrainingAssumptions training = training_with(kReckonedClusters[kind]);
     const Ordering::Places places = places_for(machines.size());
     steps_ += 2.5 * static_cast<double>(machines.size()) * places.coarse.count() * places.coarse.count();
     const Ordering ordering(places, machines, balance_, training, effort_);
@@ -116,7 +116,7 @@ const ClusterScore& Scorer::score(const Group& group, int clusters) {
 
 ClusterScore Scorer::refine(const Group& group, int clusters) {
   const std::vector<Machine> machines = machines_of(group);
-  const TrainingOptions training = training_with(clusters);
+  const TrainingAssumptions training = training_with(clusters);
   const Effort effort = nodes() <= kLargePool ? std::max(effort_, Effort::kThorough) : Effort::kLittle;
   return Ordering(places_for(machines.size()), machines, balance_, training, effort).refined(score(group, clusters));
 }

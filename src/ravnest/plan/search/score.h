@@ -44,7 +44,7 @@ class Scorer {
  public:
   // `views` must outlive the scorer.
   // `effort` is what is spent on each cluster; by default as much as a pool of that size allows.
-  Scorer(const CutViews& views, std::vector<Machine> machines, Balance balance, const TrainingOptions& training,
+  Scorer(const CutViews& views, std::vector<Machine> machines, Balance balance, const TrainingAssumptions& training,
          std::optional<Effort> effort = std::nullopt);
 
   // `members` ascending.
@@ -70,13 +70,13 @@ class Scorer {
 
  private:
   Ordering::Places places_for(std::size_t stages) const;
-  TrainingOptions training_with(int clusters) const;
+  TrainingAssumptions training_with(int clusters) const;
   std::vector<Machine> machines_of(const Group& group) const;
 
   const CutViews& views_;
   std::vector<Machine> machines_;
   Balance balance_;
-  TrainingOptions training_;
+  TrainingAssumptions training_;
   Effort effort_;
   double steps_ = 0;
   std::vector<int> classes_;             // per node; equal machines are of one class

@@ -121,7 +121,7 @@ class Simulation {
     }
     const std::vector<int> ids = pool_.ids();
     const std::vector<std::optional<Machine>> machines = pool_.machines();
-    TrainingOptions training = form_.training;
+    TrainingAssumptions training = form_.training;
     training.clusters = static_cast<int>(formed->clusters.size());
     std::vector<PlacedCluster> clusters;
     for (const FormedCluster& cluster : formed->clusters) {
@@ -165,7 +165,7 @@ class Simulation {
 }  // namespace
 
 PlanRate rate(const std::vector<PlacedCluster>& clusters, const std::vector<std::optional<Machine>>& machines,
-              std::int64_t batch, const TrainingOptions& training) {
+              std::int64_t batch, const TrainingAssumptions& training) {
   PlanRate result;
   std::vector<int> training_clusters;
   for (std::size_t c = 0; c < clusters.size(); ++c) {
@@ -179,7 +179,7 @@ PlanRate rate(const std::vector<PlacedCluster>& clusters, const std::vector<std:
     if (result.first_lost < 0) result.first_lost = *lost;
   }
   result.clusters = static_cast<int>(training_clusters.size());
-  TrainingOptions among_them = training;
+  TrainingAssumptions among_them = training;
   among_them.clusters = result.clusters;
   std::vector<ClusterPrediction> predictions;
   for (const int c : training_clusters) {

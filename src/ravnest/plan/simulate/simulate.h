@@ -57,7 +57,7 @@ struct PlacedCluster {
 
 // Machines by id; nothing for a node that is gone. `training.clusters` is taken from the clusters that train.
 PlanRate rate(const std::vector<PlacedCluster>& clusters, const std::vector<std::optional<Machine>>& machines,
-              std::int64_t batch, const TrainingOptions& training);
+              std::int64_t batch, const TrainingAssumptions& training);
 
 // The start and one step per event. `progress` is called with the share of the work that is done; where it returns
 // false the simulation ends with kCancelled. kInvalid where there is no plan for the pool of the start, with the

@@ -49,7 +49,7 @@ Plan start_plan(const ModelCosts& costs, const Scenario& given) {
 // What predict_cluster says of the plan's clusters on the machines of `pool`, those of `still` left out.
 double predicted(const ModelCosts& costs, const Plan& plan, const Pool& pool, const std::vector<int>& still = {}) {
   const std::vector<Machine> machines = machines_of(pool);
-  TrainingOptions training = plan.training;
+  TrainingAssumptions training = plan.training;
   training.clusters = static_cast<int>(plan.clusters.size() - still.size());
   std::vector<ClusterPrediction> predictions;
   for (std::size_t c = 0; c < plan.clusters.size(); ++c) {

@@ -61,7 +61,7 @@ void BruteForce::consider(const std::vector<int>& order, std::vector<Periods>& b
   const std::size_t others = (machines_.size() - order.size()) / static_cast<std::size_t>(smallest_);
   for (std::size_t k = 1; k <= 1 + others; ++k) {
     if (k == 1 && order.size() < machines_.size() && !may_spare_) continue;
-    TrainingOptions training = training_;
+    TrainingAssumptions training = training_;
     training.clusters = static_cast<int>(k);
     for (const Balance balance : {balance_, Balance::kTime}) {
       const std::optional<Cutting> cutting = cut(segments_, machines, balance, training);

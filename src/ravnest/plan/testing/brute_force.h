@@ -41,7 +41,7 @@ class BruteForce {
   Segments segments_;
   std::vector<Machine> machines_;
   Balance balance_;
-  TrainingOptions training_;
+  TrainingAssumptions training_;
   int smallest_;
   bool may_spare_;
   std::int64_t batch_;

@@ -126,7 +126,7 @@ std::string unsound(const DrawnPool& drawn, const Formation& formed) {
 }
 
 PlanSpeed speed_of(const DrawnPool& drawn, const Formation& formed) {
-  TrainingOptions training = drawn.options.training;
+  TrainingAssumptions training = drawn.options.training;
   training.clusters = static_cast<int>(formed.clusters.size());
   const std::vector<Machine> machines = machines_of(drawn.pool);
   std::vector<ClusterPrediction> searched;

@@ -19,9 +19,9 @@ constexpr Duration kLookEvery = milliseconds(500);
 // For all ranks to say why they end. One that hangs does not keep the others.
 constexpr Duration kSettleTime = seconds(2);
 // What breaks here because another rank has failed is heard of from there within this; where a connection is broken, it
-// is most likely why, and is judged within the longer time.
+// is most likely why, and the transport finds that out within the longer time.
 constexpr Duration kHearsayTime = seconds(2);
-constexpr Duration kVerdictTime = seconds(8);
+constexpr Duration kDetectionTime = seconds(8);
 
 }  // namespace
 
@@ -81,7 +81,7 @@ Status Ranks::why(const Status& seen) {
   const MutexLock lock(mutex_);
   const auto known = [&]() RAVNEST_REQUIRES(mutex_) { return ending_.begun() || !left_.empty() || leaving_; };
   const TimePoint began = clock_.now();
-  while (!known() && clock_.now() < began + (has_broken_connection() ? kVerdictTime : kHearsayTime))
+  while (!known() && clock_.now() < began + (has_broken_connection() ? kDetectionTime : kHearsayTime))
     changed_.wait_until(mutex_, clock_.now() + kLookEvery);
   if (!ending_.begun() && !leaving_) {
     const bool somebody_left = !left_.empty();

@@ -112,7 +112,7 @@ std::optional<std::int64_t> Section::whole(std::string_view key, Between range) 
   return std::nullopt;
 }
 
-std::optional<double> Section::number(std::string_view key, optim::Range range) const {
+std::optional<double> Section::number(std::string_view key, optim::OptionRange range) const {
   const TomlValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const std::optional<double> number = as_number(*value);

@@ -38,7 +38,7 @@ class Section {
   // Each is the value of that key, or nothing where it is not there or wrong.
   std::optional<bool> flag(std::string_view key) const;
   std::optional<std::int64_t> whole(std::string_view key, Between range) const;
-  std::optional<double> number(std::string_view key, optim::Range range = {}) const;
+  std::optional<double> number(std::string_view key, optim::OptionRange range = {}) const;
   std::optional<std::string> word(std::string_view key) const;  // not empty
   std::optional<std::string> word(std::string_view key, std::span<const std::string_view> choices) const;
   std::optional<std::vector<std::int64_t>> wholes(std::string_view key, Between range) const;

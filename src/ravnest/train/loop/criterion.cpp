@@ -13,7 +13,7 @@
 namespace ravnest::train {
 namespace {
 
-using worker::Verdict;
+using worker::CriterionResult;
 
 struct Targets {
   DatasetTargets source;
@@ -33,7 +33,7 @@ class LeafCriterion {
   LeafCriterion(const LeafCriterion&) = delete;  // the targets point into the options
   LeafCriterion& operator=(const LeafCriterion&) = delete;
 
-  Verdict operator()(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
+  CriterionResult operator()(const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
     const bool trains = head.kind == wire::PassKind::kTrain;
     const at::Tensor output = output_of(outputs, trains ? options_.train_output : options_.eval_output);
     at::Tensor target = targets_of(head, trains);

@@ -11,7 +11,7 @@ Result<std::function<void(std::uint64_t)>> make_rates(const LrScheduleConfig& co
     return config.lines.at(invalid("ReduceLROnPlateau needs a metric at each step, which a stage does not have"));
   auto made = optim::make_schedule(config.name, config.options, optimizer);
   if (!made.ok()) return config.lines.at(made.status());
-  const std::shared_ptr<optim::Schedule> schedule = std::move(*made);
+  const std::shared_ptr<optim::LrSchedule> schedule = std::move(*made);
   return std::function<void(std::uint64_t)>(
       [schedule, lines = config.lines, steps = std::uint64_t{0}](std::uint64_t count) mutable {
         for (; steps < count; ++steps) {

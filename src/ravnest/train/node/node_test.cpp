@@ -44,7 +44,7 @@ class NodeTest : public testing::RunTest {
     TrainingOptions options;
     options.optimizer = optimizer();
     options.criterion = [](const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
-      return worker::Verdict{loss_of(outputs.at(0).toTensor(), head.index), kBatch, 0};
+      return worker::CriterionResult{loss_of(outputs.at(0).toTensor(), head.index), kBatch, 0};
     };
     options.seed = kSeed;
     options.pipeline.schedule = stage::Schedule::kSync;

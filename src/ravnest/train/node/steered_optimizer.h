@@ -54,8 +54,8 @@ class SteeredOptimizer final : public optim::Optimizer {
     steering_->apply(*own_);
     own_->step(parameters, gradients);
   }
-  std::span<optim::Group> groups() override { return own_->groups(); }
-  std::span<const optim::Group> groups() const override { return std::as_const(*own_).groups(); }
+  std::span<optim::ParameterGroup> groups() override { return own_->groups(); }
+  std::span<const optim::ParameterGroup> groups() const override { return std::as_const(*own_).groups(); }
   std::vector<optim::StateName> state_names() const override { return own_->state_names(); }
   optim::OptimizerState state() const override { return own_->state(); }
   Status load(std::span<const at::Tensor> parameters, const optim::OptimizerState& state) override {

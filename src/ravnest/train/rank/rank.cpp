@@ -75,7 +75,7 @@ std::string shown(const optim::Option& option) {
 std::string described(const optim::Optimizer* optimizer) {
   if (optimizer == nullptr) return "none";
   std::string words(optimizer->name());
-  for (const optim::Group& group : optimizer->groups()) {
+  for (const optim::ParameterGroup& group : optimizer->groups()) {
     for (const auto& [option, value] : group.options) words += text(", ", option, " ", shown(value));
   }
   return words;
@@ -270,14 +270,14 @@ Status Rank::evaluate(const Batch& batch) {
   if (batch.inputs.empty()) return {};
   const stage::Offer offer{
       .kind = batch.kind, .batch = batches_, .epoch = batch.epoch, .index = batch.index, .digest = batch.digest};
-  auto verdict = plainly([&]() -> Result<worker::Verdict> {
+  auto result = plainly([&]() -> Result<worker::CriterionResult> {
     const auto outputs = ddp_->evaluate(as_values(batch.inputs, engine_.device()));
     if (!outputs.ok()) return outputs.status();
-    return ddp_->verdict_on(head_of(offer, batches_, 1), *outputs);
+    return ddp_->apply_criterion(head_of(offer, batches_, 1), *outputs);
   });
-  if (!verdict.ok()) return verdict.status();
-  swept_samples_ += verdict->samples;
-  swept_correct_ += verdict->correct;
+  if (!result.ok()) return result.status();
+  swept_samples_ += result->samples;
+  swept_correct_ += result->correct;
   return {};
 }
 

@@ -170,7 +170,7 @@ TEST_F(RankTest, AnUpdateThatFp16SkipsIsSaidOnceAndCounted) {
         options.optimizer = std::move(*optim::make_optimizer("SGD", {{"lr", 0.01}}));
         options.criterion = [&](const wire::PassHead& head, const std::vector<c10::IValue>& outputs) {
           const double factor = head.batch == 1 || head.batch == 2 ? 1e30 : 1;
-          return worker::Verdict{outputs[0].toTensor().square().mean() * factor, kBatch, 0};
+          return worker::CriterionResult{outputs[0].toTensor().square().mean() * factor, kBatch, 0};
         };
         options.on_update = [&](std::uint64_t) { ++scheduled; };
         report::Progress progress(rank == 0 ? said_ : of_others);

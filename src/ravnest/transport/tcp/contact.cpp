@@ -157,7 +157,7 @@ struct Reaching {
   }
 
   Reached refused(const wire::Goodbye& goodbye) const {
-    const bool version = goodbye.farewell == wire::Farewell::kVersion;
+    const bool version = goodbye.code == wire::GoodbyeCode::kVersion;
     return failed(version ? Trouble::kVersion : Trouble::kRefused,
                   invalid(peer.name, " at ", peer.address, " refuses: ", printable(goodbye.reason)));
   }

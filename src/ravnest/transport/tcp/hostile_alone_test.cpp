@@ -100,7 +100,7 @@ TEST(HostileAlone, TheNameOfAPeerThatDiedWithoutAWordIsFreeOnceItIsGivenUp) {
   ASSERT_TRUE(early.ok()) << early.status();
   const auto said = early->next(FrameKind::kGoodbye);
   ASSERT_TRUE(said.has_value());
-  EXPECT_EQ(wire::decode_goodbye(*said)->farewell, wire::Farewell::kBusy);
+  EXPECT_EQ(wire::decode_goodbye(*said)->code, wire::GoodbyeCode::kBusy);
   EXPECT_THAT(wire::decode_goodbye(*said)->reason, HasSubstr("another process is liar and talks to a"));
   std::optional<Stranger> admitted;
   for (const TimePoint deadline = patiently(); !admitted && SystemClock().now() < deadline;) {

@@ -129,7 +129,7 @@ TEST_P(Hostile, ANodeOfAnotherPlanIsRefused) {
     ASSERT_TRUE(other.say(hello).ok());
     const auto goodbye = other.next(FrameKind::kGoodbye);
     ASSERT_TRUE(goodbye.has_value());
-    EXPECT_EQ(wire::decode_goodbye(*goodbye)->farewell, wire::Farewell::kRefused);
+    EXPECT_EQ(wire::decode_goodbye(*goodbye)->code, wire::GoodbyeCode::kRefused);
   }
   expect_unharmed();
 }
@@ -143,7 +143,7 @@ TEST_P(Hostile, ANodeThatCallsItselfAnotherIsRefused) {
     ASSERT_TRUE(lying.say(hello).ok());
     const auto goodbye = lying.next(FrameKind::kGoodbye);
     ASSERT_TRUE(goodbye.has_value()) << name;
-    EXPECT_EQ(wire::decode_goodbye(*goodbye)->farewell, wire::Farewell::kRefused);
+    EXPECT_EQ(wire::decode_goodbye(*goodbye)->code, wire::GoodbyeCode::kRefused);
     EXPECT_TRUE(lying.is_thrown_out());
   }
   expect_unharmed();
@@ -197,7 +197,7 @@ TEST_P(Hostile, LiesInASessionEndTheConnection) {
     // Not only for its silence.
     const auto goodbye = lying.next(FrameKind::kGoodbye);
     ASSERT_TRUE(goodbye.has_value()) << "lie " << i;
-    EXPECT_EQ(wire::decode_goodbye(*goodbye)->farewell, wire::Farewell::kBroken);
+    EXPECT_EQ(wire::decode_goodbye(*goodbye)->code, wire::GoodbyeCode::kBroken);
     EXPECT_TRUE(lying.is_thrown_out()) << "lie " << i;
   }
   expect_unharmed();

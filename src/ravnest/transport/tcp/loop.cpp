@@ -45,7 +45,7 @@ Loop::Loop(const Options& options, std::optional<TlsContext> tls, Listener liste
       board_(board),
       listener_(std::move(listener)),
       probes_(options, tls_ ? &*tls_ : nullptr),
-      complaints_(options.log),
+      limited_log_(options.log),
       next_id_(kFirstConnection),
       random_(std::random_device{}()) {
   const TimePoint now = clock_.now();
@@ -228,7 +228,7 @@ void Loop::accept() {
     }
     if (socket.status().code() != Code::kDeadline) {
       // No descriptors, for instance: those who wait at the port have to wait a little more.
-      complaints_.say(clock_.now(), text("cannot take a connection: ", socket.status().message()));
+      limited_log_.say(clock_.now(), text("cannot take a connection: ", socket.status().message()));
       poller_.remove(listener_.descriptor());
       listening_ = false;
       accept_again_ = clock_.now() + milliseconds(100);
@@ -250,7 +250,7 @@ void Loop::make_room_for_a_stranger() {
 void Loop::add(Socket socket, Side side, const std::string& peer) {
   auto stream = Stream::over(std::move(socket), tls_ ? &*tls_ : nullptr, side);
   if (!stream.ok()) {
-    complaints_.say(clock_.now(), stream.status().message());
+    limited_log_.say(clock_.now(), stream.status().message());
     return;
   }
   const std::uint64_t id = next_id_++;
@@ -324,7 +324,7 @@ bool Loop::take_leave(TimePoint now) {
     for (const auto& [name, line] : lines_) {
       if (Connection* connection = line.linked ? find(line.connection) : nullptr) {
         const MutexLock lock(connection->in_use);
-        close_with(*connection, wire::Farewell::kClosing, text(options_.name, " closed"));
+        close_with(*connection, wire::GoodbyeCode::kClosing, text(options_.name, " closed"));
       }
     }
   }

@@ -22,11 +22,11 @@
 #include "ravnest/net/event_descriptor.h"
 #include "ravnest/net/socket.h"
 #include "ravnest/transport/switchboard.h"
-#include "ravnest/transport/tcp/complaints.h"
 #include "ravnest/transport/tcp/connection.h"
 #include "ravnest/transport/tcp/endpoint.h"
 #include "ravnest/transport/tcp/poller.h"
 #include "ravnest/transport/tcp/probe_service.h"
+#include "ravnest/transport/tcp/rate_limited_log.h"
 #include "ravnest/transport/tcp/tls.h"
 
 namespace ravnest::transport::tcp {
@@ -103,14 +103,14 @@ class Loop {
   Status on_hello(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
   Status admit(Connection& connection, const wire::Hello& hello) RAVNEST_REQUIRES(connection.in_use);
   bool is_second(Connection& connection, const wire::Hello& hello) RAVNEST_REQUIRES(connection.in_use);
-  void refuse(Connection& connection, wire::Farewell farewell, TurnedAway who) RAVNEST_REQUIRES(connection.in_use);
+  void refuse(Connection& connection, wire::GoodbyeCode code, TurnedAway who) RAVNEST_REQUIRES(connection.in_use);
   Status on_goodbye(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
   Status take(Connection& connection, FrameReader::Step step) RAVNEST_REQUIRES(connection.in_use);
   Status link(Connection& connection, const wire::Hello& hello) RAVNEST_REQUIRES(connection.in_use);
   void queue(Connection& connection, Frame frame) RAVNEST_REQUIRES(connection.in_use);
   Result<bool> pump(Connection& connection, int most_frames = std::numeric_limits<int>::max())
       RAVNEST_REQUIRES(connection.in_use);
-  void close_with(Connection& connection, wire::Farewell farewell, std::string_view reason)
+  void close_with(Connection& connection, wire::GoodbyeCode code, std::string_view reason)
       RAVNEST_REQUIRES(connection.in_use);
   void watch(Connection& connection, bool write) RAVNEST_REQUIRES(connection.in_use);
   void count(Connection& connection) RAVNEST_REQUIRES(connection.in_use);
@@ -123,7 +123,7 @@ class Loop {
   BackgroundTasks<Dialled> diallings_;
   ProbeService probes_;
   Poller poller_;
-  Complaints complaints_;
+  RateLimitedLog limited_log_;
   EventDescriptor wakeup_;
   std::map<std::string, Line> lines_;
   Connections connections_;

@@ -28,13 +28,13 @@ void Loop::advance(Connection& connection) {
   }
   if (status.code() == Code::kCorrupt && connection.phase == Phase::kOpen) {
     connection.writer.add(wire::FrameKind::kGoodbye, 0,
-                          wire::encode(wire::Goodbye{wire::Farewell::kBroken, status.message()}));
+                          wire::encode(wire::Goodbye{wire::GoodbyeCode::kBroken, status.message()}));
     (void)connection.writer.flush(connection.stream);
   }
   lock.unlock();
   // One that only looked whether someone is there is not worth a line.
   if (connection.peer.empty() && status.code() != Code::kUnavailable) {
-    complaints_.say(clock_.now(), text("refused ", connection.stream.socket().peer(), ": ", status.message()));
+    limited_log_.say(clock_.now(), text("refused ", connection.stream.socket().peer(), ": ", status.message()));
     if (connection.phase == Phase::kHandshake)
       (void)turn_away({.name = "", .from = connection.stream.socket().peer(), .first = "", .reason = status.message()});
   }
@@ -168,7 +168,7 @@ Status Loop::on_hello(Connection& connection) {
                                           " do not understand each other: ", fits.message())
                                    : fits.message();
     if (!accepted) return invalid(reason);
-    complaints_.say(clock_.now(), text("refused ", connection.stream.socket().peer(), ": ", reason));
+    limited_log_.say(clock_.now(), text("refused ", connection.stream.socket().peer(), ": ", reason));
     const bool other_version = fits.code() == Code::kUnsupported;
     const bool other_plan = hello.ok() && hello->plan != options_.plan;
     TurnedAway who{.why = other_version ? TurnedAway::Why::kOtherVersion
@@ -179,13 +179,13 @@ Status Loop::on_hello(Connection& connection) {
                    .first = "",
                    .reason = reason};
     if (certified.empty() && hello.ok()) who.name = printable(hello->from);
-    refuse(connection, other_version ? wire::Farewell::kVersion : wire::Farewell::kRefused, std::move(who));
+    refuse(connection, other_version ? wire::GoodbyeCode::kVersion : wire::GoodbyeCode::kRefused, std::move(who));
     return {};
   }
   if (hello->purpose == wire::Purpose::kProbe) {
     const auto is_probe = [](const auto& entry) { return entry.second->phase == Phase::kProbe; };
     if (static_cast<std::size_t>(std::ranges::count_if(connections_, is_probe)) >= kMostProbes) {
-      close_with(connection, wire::Farewell::kBusy, text("too many ask ", options_.name, " at once; ask again"));
+      close_with(connection, wire::GoodbyeCode::kBusy, text("too many ask ", options_.name, " at once; ask again"));
       return {};
     }
     connection.phase = Phase::kProbe;
@@ -201,7 +201,7 @@ Status Loop::on_hello(Connection& connection) {
     return {};
   }
   if (options_.probes_only) {
-    close_with(connection, wire::Farewell::kBusy, text(options_.name, " is only being examined"));
+    close_with(connection, wire::GoodbyeCode::kBusy, text(options_.name, " is only being examined"));
     return {};
   }
   return accepted ? admit(connection, *hello) : link(connection, *hello);
@@ -217,7 +217,7 @@ Status Loop::admit(Connection& connection, const wire::Hello& hello) {
     const bool other_stays = line.preferred && other->side == Side::kDialled &&
                              (line.linked ? !board_.is_quiet(hello.from) : other->phase == Phase::kGreeting);
     if (other_stays) {
-      close_with(connection, wire::Farewell::kBusy, "there is another connection between the two");
+      close_with(connection, wire::GoodbyeCode::kBusy, "there is another connection between the two");
       return {};
     }
     drop(other->id, "the peer has made a new connection");
@@ -244,7 +244,7 @@ bool Loop::is_second(Connection& connection, const wire::Hello& hello) {
                          " is connected and goes on");
   }
   const Connection* first = find(line.connection);
-  refuse(connection, wire::Farewell::kBusy,
+  refuse(connection, wire::GoodbyeCode::kBusy,
          {.why = TurnedAway::Why::kSecond,
           .name = hello.from,
           .from = connection.stream.socket().peer(),
@@ -254,10 +254,10 @@ bool Loop::is_second(Connection& connection, const wire::Hello& hello) {
 }
 
 // Says no, in the words of this node's owner where it has some: then the other side knows that asking again is in vain.
-void Loop::refuse(Connection& connection, wire::Farewell farewell, TurnedAway who) {
+void Loop::refuse(Connection& connection, wire::GoodbyeCode code, TurnedAway who) {
   const std::string usual = who.reason;
   const std::string words = turn_away(std::move(who));
-  close_with(connection, words.empty() ? farewell : wire::Farewell::kRefused, words.empty() ? usual : words);
+  close_with(connection, words.empty() ? code : wire::GoodbyeCode::kRefused, words.empty() ? usual : words);
 }
 
 std::string Loop::turn_away(TurnedAway who) {
@@ -287,8 +287,8 @@ Status Loop::on_goodbye(Connection& connection) {
   const auto goodbye = wire::decode_goodbye(connection.reader.body());
   if (!goodbye.ok()) return goodbye.status();
   const std::string reason = printable(goodbye->reason);
-  connection.refused = goodbye->farewell == wire::Farewell::kRefused;
-  if (goodbye->farewell == wire::Farewell::kClosing && connection.phase == Phase::kOpen) {
+  connection.refused = goodbye->code == wire::GoodbyeCode::kRefused;
+  if (goodbye->code == wire::GoodbyeCode::kClosing && connection.phase == Phase::kOpen) {
     lines_[connection.peer].linked = false;
     board_.left(connection.peer, reason);
   }
@@ -329,10 +329,10 @@ void Loop::queue(Connection& connection, Frame frame) {
   }
 }
 
-void Loop::close_with(Connection& connection, wire::Farewell farewell, std::string_view reason) {
+void Loop::close_with(Connection& connection, wire::GoodbyeCode code, std::string_view reason) {
   constexpr std::size_t kMostReason = 2000;
   connection.writer.add(wire::FrameKind::kGoodbye, 0,
-                        wire::encode(wire::Goodbye{farewell, std::string(reason.substr(0, kMostReason))}));
+                        wire::encode(wire::Goodbye{code, std::string(reason.substr(0, kMostReason))}));
   connection.phase = Phase::kClosing;
   connection.deadline = clock_.now() + kClosingTime;
   if (const auto flushed = connection.writer.flush(connection.stream); flushed.ok()) {

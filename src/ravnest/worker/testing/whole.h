@@ -29,7 +29,7 @@ inline ModelWorkerOptions with_criterion() {
   options.criterion = [](const wire::PassHead&, const std::vector<c10::IValue>& outputs) {
     const at::Tensor output = outputs.at(0).toTensor();
     const auto samples = static_cast<std::uint64_t>(output.size(0));
-    return Verdict{loss_of(output), samples, samples / 2};
+    return CriterionResult{loss_of(output), samples, samples / 2};
   };
   return options;
 }

@@ -25,22 +25,22 @@ class ModeCapture {
   ModeCapture(const Subject& subject, Mode mode) : subject_(subject), mode_(mode) {}
 
   // At all of these batch sizes, of which the first is the one to remember.
-  Result<Captured> dynamic(const Batch& batch, std::vector<std::int64_t> sizes) const {
+  Result<Captured> dynamic(const BatchedLeaves& batch, std::vector<std::int64_t> sizes) const {
     Result<Recording> recording = record(batch, sizes);
     if (!recording.ok()) return recording.status();
     return settle(std::move(*recording), batch, std::move(sizes), true);
   }
 
-  Result<Captured> fixed(const Batch& batch) const {
+  Result<Captured> fixed(const BatchedLeaves& batch) const {
     return settle(record_at(batch, batch.size), batch, {batch.size}, false);
   }
 
  private:
-  Recording record_at(const Batch& batch, std::int64_t size) const {
+  Recording record_at(const BatchedLeaves& batch, std::int64_t size) const {
     return subject_.record(mode_, leaves_at(subject_.example, batch, size));
   }
 
-  Result<Recording> record(const Batch& batch, const std::vector<std::int64_t>& sizes) const {
+  Result<Recording> record(const BatchedLeaves& batch, const std::vector<std::int64_t>& sizes) const {
     if (subject_.records_sizes) return record_at(batch, batch.size);
     std::vector<Recording> recordings;
     for (const std::int64_t size : sizes) recordings.push_back(record_at(batch, size));
@@ -48,7 +48,7 @@ class ModeCapture {
   }
 
   // What the executor checks inputs against; all else is found by running.
-  void describe_inputs(ir::Graph& graph, const Batch& batch, std::int64_t size, bool dynamic) const {
+  void describe_inputs(ir::Graph& graph, const BatchedLeaves& batch, std::int64_t size, bool dynamic) const {
     std::size_t leaf = 0;
     for (const ir::Input& input : graph.inputs) {
       if (input.kind != ir::InputKind::kUser && input.kind != ir::InputKind::kFixed) continue;
@@ -63,7 +63,7 @@ class ModeCapture {
     }
   }
 
-  Result<Captured> settle(Recording recording, const Batch& batch, std::vector<std::int64_t> sizes,
+  Result<Captured> settle(Recording recording, const BatchedLeaves& batch, std::vector<std::int64_t> sizes,
                           bool dynamic) const {
     describe_inputs(recording.graph, batch, sizes.front(), dynamic);
     std::vector<std::string> names;
@@ -113,7 +113,7 @@ struct Checked {
 
 // Both modes with a batch that may change, and the same numbers as the model's at two sizes. A failed result, or a
 // std::exception, means that the batch cannot change so; a Refusal, that the model cannot be captured at all.
-Result<Checked> capture_dynamic(const Subject& subject, const Batch& batch, std::vector<std::int64_t> sizes,
+Result<Checked> capture_dynamic(const Subject& subject, const BatchedLeaves& batch, std::vector<std::int64_t> sizes,
                                 KeyedGenerator& generator) {
   Result<Captured> train = ModeCapture(subject, Mode::kTrain).dynamic(batch, sizes);
   if (!train.ok()) return train.status();
@@ -121,14 +121,15 @@ Result<Checked> capture_dynamic(const Subject& subject, const Batch& batch, std:
   if (!eval.ok()) return eval.status();
   Result<ir::Model> model = merge(subject, std::move(*train), std::move(*eval));
   if (!model.ok()) return model.status();
-  Result<std::string> note = check_agreement(*model, subject, leaves_at(subject.example, batch, sizes[0]), generator);
+  Result<std::string> note = check_equivalence(*model, subject, leaves_at(subject.example, batch, sizes[0]), generator);
   if (!note.ok()) throw Refusal{note.status()};
-  Result<std::string> other = check_agreement(*model, subject, leaves_at(subject.example, batch, sizes[1]), generator);
+  Result<std::string> other =
+      check_equivalence(*model, subject, leaves_at(subject.example, batch, sizes[1]), generator);
   if (!other.ok()) return other.status();
   return Checked{std::move(*model), note->empty() ? std::move(*other) : std::move(*note)};
 }
 
-Result<ir::Model> capture_fixed(const Subject& subject, const Batch& batch) {
+Result<ir::Model> capture_fixed(const Subject& subject, const BatchedLeaves& batch) {
   Result<Captured> train = ModeCapture(subject, Mode::kTrain).fixed(batch);
   if (!train.ok()) return train.status();
   Result<Captured> eval = ModeCapture(subject, Mode::kEval).fixed(batch);
@@ -137,13 +138,13 @@ Result<ir::Model> capture_fixed(const Subject& subject, const Batch& batch) {
 }
 
 Result<Checked> capture_any(const Subject& subject, KeyedGenerator& generator) {
-  const Batch all = find_batch(subject.example);
-  std::vector<Batch> candidates;
+  const BatchedLeaves all = find_batch(subject.example);
+  std::vector<BatchedLeaves> candidates;
   if (!all.leaves.empty()) candidates.push_back(all);
   // Two inputs may agree in their first dimension by chance: a square mask, say.
   if (all.leaves.size() > 1) candidates.push_back({{all.leaves.front()}, all.size});
   const std::int64_t base = std::max<std::int64_t>(all.size, 2);
-  for (const Batch& batch : candidates) {
+  for (const BatchedLeaves& batch : candidates) {
     // Some models take multiples only.
     for (const auto& sizes : {std::vector{base, base + 1, 2 * base + 1}, std::vector{base, 2 * base, 3 * base}}) {
       try {
@@ -155,7 +156,7 @@ Result<Checked> capture_any(const Subject& subject, KeyedGenerator& generator) {
   }
   Result<ir::Model> model = capture_fixed(subject, all);
   if (!model.ok()) return model.status();
-  Result<std::string> note = check_agreement(*model, subject, leaves_at(subject.example, all, all.size), generator);
+  Result<std::string> note = check_equivalence(*model, subject, leaves_at(subject.example, all, all.size), generator);
   if (!note.ok()) return note.status();
   return Checked{std::move(*model), std::move(*note)};
 }

@@ -31,7 +31,7 @@ Result<ir::Model> capture(const Subject& subject, const Logger& log);
 // loss over all outputs, and buffers, all from one seed, by the rule of closeness.h. Nothing where all are equal to the
 // bit, a sentence for people where rounding keeps them apart, kInvalid with what differs and what was found out about
 // it where they differ. `generator` is of the model's device.
-Result<std::string> check_agreement(const ir::Model& model, const Subject& subject, const Leaves& inputs,
-                                    KeyedGenerator& generator);
+Result<std::string> check_equivalence(const ir::Model& model, const Subject& subject, const Leaves& inputs,
+                                      KeyedGenerator& generator);
 
 }  // namespace ravnest::graph::script

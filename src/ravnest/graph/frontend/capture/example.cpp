@@ -119,8 +119,8 @@ Leaves flatten(const c10::IValue& value) {
   return leaves;
 }
 
-Batch find_batch(const Example& example) {
-  Batch batch;
+BatchedLeaves find_batch(const Example& example) {
+  BatchedLeaves batch;
   for (std::size_t i = 0; i < example.leaves.size(); ++i) {
     if (!has_rows(example.leaves[i])) continue;
     const std::int64_t rows = example.leaves[i].toTensor().size(0);
@@ -130,7 +130,7 @@ Batch find_batch(const Example& example) {
   return batch;
 }
 
-Leaves leaves_at(const Example& example, const Batch& batch, std::int64_t size) {
+Leaves leaves_at(const Example& example, const BatchedLeaves& batch, std::int64_t size) {
   Leaves leaves = example.leaves;
   for (c10::IValue& leaf : leaves) {
     if (leaf.isTensor() && leaf.toTensor().defined())

@@ -33,13 +33,13 @@ std::vector<Item> record_inputs(const Example& example, const Leaves& leaves, Re
 Leaves flatten(const c10::IValue& value);
 
 // The inputs whose first dimension is the batch: those that agree in it with the first tensor that has one.
-struct Batch {
+struct BatchedLeaves {
   std::vector<std::size_t> leaves;
   std::int64_t size = 0;
 };
-Batch find_batch(const Example& example);
+BatchedLeaves find_batch(const Example& example);
 
 // The leaves at another batch size, made of the example's own rows; tensors of their own in any case.
-Leaves leaves_at(const Example& example, const Batch& batch, std::int64_t size);
+Leaves leaves_at(const Example& example, const BatchedLeaves& batch, std::int64_t size);
 
 }  // namespace ravnest::graph::script

@@ -100,7 +100,7 @@ class NumberReader {
 
 }  // namespace
 
-Result<ir::Range> guarded_range(const Recording& recording, const Runs& runs) {
+Result<ir::SymbolRange> guarded_range(const Recording& recording, const Runs& runs) {
   NumberReader numbers(recording.graph, runs);
   std::vector<Guard> guards;
   std::set<std::pair<ir::ValueId, double>> known;
@@ -119,7 +119,7 @@ Result<ir::Range> guarded_range(const Recording& recording, const Runs& runs) {
     });
   };
   // Export counts 0 and 1 as special sizes, so that 2 stands for "no limit below".
-  ir::Range range{2, std::nullopt};
+  ir::SymbolRange range{2, std::nullopt};
   if (guards.empty()) return range;
   const std::int64_t captured = runs.batches.front();
   std::int64_t lowest = captured;

@@ -136,9 +136,9 @@ class Settler {
 
 Result<ir::Graph> settle_sizes(const Recording& recording, const Runs& runs) {
   const bool dynamic = runs.batches.size() > 1;
-  ir::Range range;
+  ir::SymbolRange range;
   if (dynamic) {
-    const Result<ir::Range> guarded = guarded_range(recording, runs);
+    const Result<ir::SymbolRange> guarded = guarded_range(recording, runs);
     if (!guarded.ok()) return guarded.status();
     range = *guarded;
   }

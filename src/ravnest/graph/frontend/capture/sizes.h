@@ -23,6 +23,6 @@ struct Runs {
 Result<ir::Graph> settle_sizes(const Recording& recording, const Runs& runs);
 
 // The range of batch sizes around the first run's in which all guards hold. Sizes of tensors are extrapolated.
-Result<ir::Range> guarded_range(const Recording& recording, const Runs& runs);
+Result<ir::SymbolRange> guarded_range(const Recording& recording, const Runs& runs);
 
 }  // namespace ravnest::graph::script

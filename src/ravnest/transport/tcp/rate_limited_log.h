@@ -11,9 +11,9 @@
 namespace ravnest::transport::tcp {
 
 // Not thread-safe; one owner.
-class Complaints {
+class RateLimitedLog {
  public:
-  explicit Complaints(Logger log) : log_(std::move(log)) {}
+  explicit RateLimitedLog(Logger log) : log_(std::move(log)) {}
 
   void say(TimePoint now, std::string_view what) {
     if (now < again_at_) {

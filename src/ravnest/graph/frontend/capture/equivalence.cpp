@@ -186,10 +186,10 @@ Result<std::string> compare(const Numbers& captured, const Numbers& own, const N
 
 }  // namespace
 
-Result<std::string> check_agreement(const ir::Model& model, const Subject& subject, const Leaves& inputs,
-                                    KeyedGenerator& generator) {
+Result<std::string> check_equivalence(const ir::Model& model, const Subject& subject, const Leaves& inputs,
+                                      KeyedGenerator& generator) {
   const auto copied = [&] {
-    const Batch batch = find_batch(subject.example);
+    const BatchedLeaves batch = find_batch(subject.example);
     Example example = subject.example;
     example.leaves = inputs;
     return leaves_at(example, batch, batch.size);
