@@ -1,7 +1,7 @@
 #include "cut_model.h"
 
 #include "ravnest/graph/cost/profile.h"
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/plan/clusterize/clusterize.h"
 
 namespace ravnest::cli {

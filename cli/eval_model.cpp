@@ -2,7 +2,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/graph/ir/weights.h"
 #include "ravnest/train/config/config.h"
 #include "ravnest/train/loop/evaluate.h"

@@ -13,7 +13,7 @@ namespace ravnest::cli {
 struct EvalRequest {
   std::filesystem::path model;
   std::filesystem::path config = "train.toml";
-  std::filesystem::path weights;  // archive/weights.h; empty: those in the archive
+  std::filesystem::path weights;  // archive/weights/weights.h; empty: those in the archive
   std::string weights_entry;      // of several state dicts in that file
 };
 

@@ -7,7 +7,7 @@
 #include "bindings.h"
 #include "ravnest/graph/cut/slice.h"
 #include "ravnest/graph/frontend/capture/closeness.h"
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/graph/ir/weights.h"
 #include "ravnest/graph/run/engine.h"
 

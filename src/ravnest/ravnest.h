@@ -5,7 +5,7 @@
 #include "ravnest/graph/cut/slice.h"
 #include "ravnest/graph/frontend/torchscript.h"
 #include "ravnest/graph/frontend/trace.h"
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/graph/ir/weights.h"
 #include "ravnest/graph/run/engine.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "ravnest/archive/safetensors.h"
-#include "ravnest/archive/state_dict.h"
+#include "ravnest/archive/pickle/state_dict.h"
+#include "ravnest/archive/weights/safetensors.h"
 #include "ravnest/base/file.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/base/words/few.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "ravnest/archive/payload.h"
-#include "ravnest/archive/safetensors.h"
+#include "ravnest/archive/weights/safetensors.h"
 #include "ravnest/base/status.h"
 
 namespace ravnest::checkpoint {

@@ -22,7 +22,7 @@ namespace ravnest::data {
 Result<archive::Array> read_idx(const std::filesystem::path& path);
 Result<archive::Array> decode_idx(const Slice& file, std::string_view name);
 
-// A tensor of a safetensors file (archive/safetensors.h): its only one, or the one that is called `tensor`.
+// A tensor of a safetensors file (archive/weights/safetensors.h): its only one, or the one that is called `tensor`.
 // kInvalid, with the names there are, where that is not clear.
 Result<archive::Array> read_safetensors(const std::filesystem::path& path, std::string_view tensor);
 Result<archive::Array> decode_safetensors(const Slice& file, std::string_view tensor, std::string_view name);

@@ -1,4 +1,4 @@
-#include "ravnest/archive/safetensors.h"
+#include "ravnest/archive/weights/safetensors.h"
 
 #include <algorithm>
 

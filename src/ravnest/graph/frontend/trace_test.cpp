@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "ravnest/graph/cut/slice.h"
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/graph/run/engine.h"
 
 namespace ravnest::graph {

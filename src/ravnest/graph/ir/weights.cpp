@@ -8,7 +8,7 @@
 
 #include "ravnest/archive/array.h"
 #include "ravnest/archive/elements.h"
-#include "ravnest/archive/weights.h"
+#include "ravnest/archive/weights/weights.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/base/words/few.h"
 

@@ -10,9 +10,9 @@
 
 namespace ravnest::ir {
 
-// Puts `values`, as a file of weights has them (archive/weights.h), into the model. They have to be those of its state
-// dict, each with the model's own type and sizes; in any order, and with any strides. kInvalid otherwise, with the
-// names that are missing, too much or of another kind; `what` is the file. The model is then as it was.
+// Puts `values`, as a file of weights has them (archive/weights/weights.h), into the model. They have to be those of
+// its state dict, each with the model's own type and sizes; in any order, and with any strides. kInvalid otherwise,
+// with the names that are missing, too much or of another kind; `what` is the file. The model is then as it was.
 //
 // Which names are one tensor is the model's business. So where it has one tensor under several names, one of them is
 // enough, and kInvalid says where there are several with other values. Names that are one tensor in the file, or share

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "ravnest/graph/cut/slice.h"
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/graph/operators/operators.h"
 #include "ravnest/graph/operators/tensors.h"
 #include "ravnest/graph/run/autocast.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "ravnest/base/testing/folders.h"
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/graph/ir/testing/models.h"
 #include "ravnest/graph/run/engine.h"
 #include "ravnest/plan/files/local_plan.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "ravnest/archive/pickle.h"
+#include "ravnest/archive/pickle/pickle.h"
 #include "ravnest/base/file.h"
 
 namespace ravnest::plan {

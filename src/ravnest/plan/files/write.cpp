@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ravnest/base/file.h"
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/identity/identity.h"
 #include "ravnest/plan/files/node_files.h"
 #include "ravnest/plan/files/replacement.h"

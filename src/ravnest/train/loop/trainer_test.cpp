@@ -9,7 +9,7 @@
 #include <future>
 #include <mutex>
 
-#include "ravnest/archive/safetensors.h"
+#include "ravnest/archive/weights/safetensors.h"
 #include "ravnest/checkpoint/fuse.h"
 #include "ravnest/graph/operators/tensors.h"
 #include "ravnest/optim/optimizer.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "ravnest/doctor/caller.h"
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/graph/ir/replace.h"
 #include "ravnest/graph/run/block_allocator.h"
 #include "ravnest/identity/identity.h"

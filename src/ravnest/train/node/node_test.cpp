@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "ravnest/archive/safetensors.h"
+#include "ravnest/archive/weights/safetensors.h"
 #include "ravnest/checkpoint/fuse.h"
 #include "ravnest/graph/operators/tensors.h"
 #include "ravnest/optim/optimizer.h"

@@ -8,8 +8,8 @@
 #include <system_error>
 #include <utility>
 
-#include "ravnest/archive/safetensors.h"
-#include "ravnest/archive/state_dict.h"
+#include "ravnest/archive/pickle/state_dict.h"
+#include "ravnest/archive/weights/safetensors.h"
 #include "ravnest/base/file.h"
 #include "ravnest/cluster/microbatches.h"
 #include "ravnest/codec/crc32c.h"

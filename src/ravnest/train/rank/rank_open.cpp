@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-#include "ravnest/graph/ir/program.h"
+#include "ravnest/graph/ir/archive/program.h"
 #include "ravnest/graph/run/block_allocator.h"
 #include "ravnest/identity/sha256.h"
 #include "ravnest/strategy/communicate/alone.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/net/testing/free_port.h"
 #include "ravnest/train/loop/testing/run.h"
 #include "ravnest/train/rank/rank_trainer.h"

@@ -5,7 +5,7 @@
 #include "ravnest/graph/frontend/capture/affine.h"
 #include "ravnest/graph/frontend/capture/sizes.h"
 #include "ravnest/graph/frontend/capture/unify.h"
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/graph/ir/expression.h"
 #include "ravnest/graph/ir/verify.h"
 #include "ravnest/graph/operators/tensors.h"

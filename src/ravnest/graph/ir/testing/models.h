@@ -11,10 +11,10 @@
 
 #include "ravnest/archive/testing/payloads.h"
 #include "ravnest/base/bytes.h"
-#include "ravnest/graph/ir/archive.h"
+#include "ravnest/graph/ir/archive/archive.h"
+#include "ravnest/graph/ir/archive/program.h"
 #include "ravnest/graph/ir/expression.h"
 #include "ravnest/graph/ir/graph.h"
-#include "ravnest/graph/ir/program.h"
 #include "ravnest/graph/ir/tree_spec.h"
 
 namespace ravnest::ir::testing {
