@@ -1,104 +1,22 @@
 #include "ravnest/wire/message.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <variant>
 #include <vector>
 
 #include "ravnest/wire/testing/messages.h"
+#include "ravnest/wire/testing/sample_messages.h"
 
 namespace ravnest::wire {
 namespace {
-
-using testing::HasSubstr;
-
-PassHead sample_head() {
-  return {.pass = 7,
-          .kind = PassKind::kValidate,
-          .step = 1u << 20,
-          .batch = 5,
-          .part = 1,
-          .parts = 4,
-          .weight = 0.25,
-          .update = true,
-          .updates = 3,
-          .epoch = 2,
-          .index = 11,
-          .digest = 0x0123456789abcdef,
-          .round = 12};
-}
-
-Forward sample_forward() {
-  Forward forward{.head = sample_head(), .stage = 3, .tensors = {}, .model_inputs = {}};
-  forward.tensors.push_back({5, true, tensor_of(DType::kFloat32, {2, 3}, 24)});
-  forward.tensors.back().tensor.order = {1, 0};
-  forward.tensors.push_back({6, false, tensor_of(DType::kInt64, {0, 4}, 0)});
-  forward.tensors.push_back({7, false, tensor_of(DType::kUInt8, {}, 1, 9)});
-  forward.tensors.push_back({8, false, tensor_of(DType::kBool, {65}, 65, 4)});
-  return forward;
-}
-
-ClusterState sample_state() {
-  return {.round = 16,
-          .attempt = 17,
-          .leader = 18,
-          .entered = true,
-          .finished = false,
-          .newcomer = true,
-          .complete = false,
-          .weight = 0.5,
-          .missing = {19, 20},
-          .companions = {21, 22}};
-}
-
-Ready sample_ready() { return {"train", {{"seed", "42"}, {"schedule", std::string("a\0b", 3)}}}; }
-
-Account sample_account() {
-  return {{.running_s = 62.5,
-           .forward_s = 18.75,
-           .backward_s = 37.5,
-           .update_s = 3.125,
-           .passes = 170,
-           .updates = 85,
-           .staleness_mean = 0.99,
-           .staleness_most = 1,
-           .versions_most = 2,
-           .bytes_sent = 12'300'000,
-           .bytes_received = 12'400'000,
-           .tensor_bytes_sent = 12'000'000,
-           .round_trip_s = 0.00021},
-          "the disk is full"};
-}
-
-std::vector<Message> one_of_each() {
-  return {sample_forward(),
-          Backward{9, 2, {{1, false, tensor_of(DType::kBFloat16, {70}, 140)}}},
-          RingChunk{4, 5, 6, 7, 8, 9, tensor_of(DType::kFloat32, {16}, 64)},
-          sample_ready(),
-          Report{13, 0.5, 64, 60, {tensor_of(DType::kFloat32, {2}, 8)}},
-          TiedTensors{true, 14, 1, {{"head.weight", tensor_of(DType::kFloat32, {2}, 8)}}},
-          Failed{2, true, "was lost"},
-          Over{15, {true, "a1b2", 7}},
-          Averaging(sample_state()),
-          sample_account(),
-          Closed{97.25, true, "node_1 (stage 1) failed: the disk is full"},
-          Meeting(Join{4, "10.0.0.2", 40001, {{"model", "a1b2"}}})};
-}
-
-Result<Message> round_trip(const Message& message) {
-  const auto encoded = encode(message);
-  if (!encoded.ok()) return encoded.status();
-  const std::vector<std::byte> bytes = joined(*encoded);
-  EXPECT_EQ(bytes.size(), encoded->size);
-  return decode(received(bytes));
-}
 
 TEST(Message, EveryKindComesBackAsItWas) {
   const auto forward = round_trip(one_of_each()[0]);
@@ -301,161 +219,6 @@ TEST(Message, KindsKeepTheirNumbers) {
   EXPECT_EQ(joined(*encode(Meeting(AllConnected()))).at(5), std::byte{3});
   static_assert(std::variant_size_v<Meeting> == 4);
   static_assert(std::variant_size_v<Message> == 12, "a new kind belongs into this test, and to the end of the list");
-}
-
-// -- what does not add up
-
-TEST(Message, TruncatedAnywhereItIsCorrupt) {
-  for (const Message& message : one_of_each()) {
-    const std::vector<std::byte> bytes = joined(*encode(message));
-    for (std::size_t size = 0; size < bytes.size(); ++size) {
-      const auto decoded = decode(received(ByteSpan(bytes).first(size)));
-      ASSERT_FALSE(decoded.ok()) << "kind " << message.index() << " at " << size << " of " << bytes.size();
-      ASSERT_EQ(decoded.status().code(), Code::kCorrupt);
-    }
-  }
-}
-
-TEST(Message, BytesBehindTheEndAreCorrupt) {
-  for (const Message& message : one_of_each()) {
-    std::vector<std::byte> bytes = joined(*encode(message));
-    for (const std::size_t extra : {1, 63, 64, 200}) {
-      std::vector<std::byte> longer = bytes;
-      longer.resize(bytes.size() + extra);
-      EXPECT_EQ(decode(received(longer)).status().code(), Code::kCorrupt) << message.index() << " and " << extra;
-    }
-  }
-}
-
-TEST(Message, FieldsOfALaterMinorVersionAreIgnored) {
-  std::vector<std::byte> bytes = joined(*encode(Failed{1, false, "now"}));
-  for (int i = 0; i < 10; ++i) bytes.push_back(std::byte{77});
-  bytes[0] = static_cast<std::byte>(bytes.size());
-  const auto decoded = decode(received(bytes));
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(std::get<Failed>(*decoded).reason, "now");
-}
-
-TEST(Message, AnUnknownKindIsCorrupt) {
-  std::vector<std::byte> bytes = joined(*encode(Failed{1, false, "now"}));
-  bytes[4] = std::byte{12};
-  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 12"));
-  bytes[4] = std::byte{255};
-  EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt);
-  bytes = joined(*encode(Averaging(CallRound())));
-  bytes[5] = std::byte{7};
-  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 7"));
-}
-
-TEST(Message, AListLongerThanTheMessageIsCorruptAndTakesNoMemory) {
-  std::vector<std::byte> bytes = joined(*encode(Backward{1, 2, {}}));
-  // The count of tensors stands behind the size, the kind, the pass and the stage.
-  for (std::size_t i = 17; i < 21; ++i) bytes[i] = std::byte{255};
-  const auto decoded = decode(received(bytes));
-  EXPECT_THAT(decoded.status().message(), HasSubstr("a list of 4294967295 elements does not fit"));
-}
-
-TEST(Message, ALieAboutTheHeadsSizeIsCorrupt) {
-  const std::vector<std::byte> bytes = joined(*encode(Failed{1, false, "now"}));
-  for (const std::uint32_t size : {0u, 4u, 6u, static_cast<std::uint32_t>(bytes.size() + 1), 0xffffffffu}) {
-    std::vector<std::byte> lying = bytes;
-    std::memcpy(lying.data(), &size, sizeof size);
-    EXPECT_EQ(decode(received(lying)).status().code(), Code::kCorrupt) << size;
-  }
-}
-
-TEST(Message, AFlagIsOneOrZero) {
-  std::vector<std::byte> bytes = joined(*encode(TiedTensors{true, 1, 0, {}}));
-  bytes.at(5) = std::byte{2};
-  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("a byte that must be 0 or 1 is 2"));
-}
-
-// Where the tensor's own fields begin: behind the pass's head, the stage, the count, the index and a flag.
-constexpr std::size_t kTensorAt = 5 + (8 + 1 + 8 + 8 + 4 + 4 + 8 + 1 + 8 + 4 * 8) + 4 + 4 + 4 + 1;
-
-std::vector<std::byte> one_tensor() {
-  Forward forward;
-  forward.tensors.push_back({0, false, tensor_of(DType::kFloat32, {2, 2}, 16)});
-  return joined(*encode(forward));
-}
-
-TEST(Message, ATensorsUnknownTypeOrCodecIsCorrupt) {
-  std::vector<std::byte> bytes = one_tensor();
-  bytes[kTensorAt] = std::byte{200};
-  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown type 200"));
-  bytes = one_tensor();
-  bytes[kTensorAt + 1] = std::byte{99};
-  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown number 99"));
-}
-
-TEST(Message, ATensorsSizeMustFollowFromItsShape) {
-  for (const std::int64_t first : {std::int64_t{3}, std::int64_t{-2}, std::int64_t{1} << 62, INT64_MAX, INT64_MIN}) {
-    std::vector<std::byte> bytes = one_tensor();
-    std::memcpy(bytes.data() + kTensorAt + 6, &first, sizeof first);
-    EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt) << first;
-  }
-  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{15}, std::uint64_t{17}, UINT64_MAX}) {
-    std::vector<std::byte> bytes = one_tensor();
-    std::memcpy(bytes.data() + kTensorAt + 26, &size, sizeof size);
-    EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt) << size;
-  }
-}
-
-TEST(Message, AnOrderOfDimensionsNamesEachOnce) {
-  Tensor tensor = tensor_of(DType::kUInt8, {2, 2}, 4);
-  for (const std::vector<std::uint8_t>& order : {std::vector<std::uint8_t>{1}, {1, 1}, {0, 2}, {0, 1, 1}}) {
-    tensor.order = order;
-    EXPECT_EQ(encode(RingChunk{0, 0, 0, 0, 0, 0, tensor}).status().code(), Code::kInvalid);
-  }
-  tensor.order = {1, 0};
-  std::vector<std::byte> bytes = joined(*encode(RingChunk{0, 0, 0, 0, 0, 0, tensor}));
-  EXPECT_TRUE(decode(received(bytes)).ok());
-  const std::vector<std::byte> written{std::byte{1}, std::byte{0}, std::byte{4}};
-  const auto order = std::search(bytes.begin(), bytes.end(), written.begin(), written.end());
-  ASSERT_NE(order, bytes.end());
-  *order = std::byte{0};
-  EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt);
-}
-
-TEST(Message, AShapeOfSixtyFourDimensionsIsTheLongest) {
-  Tensor tensor = tensor_of(DType::kUInt8, std::vector<std::int64_t>(64, 1), 1);
-  EXPECT_TRUE(round_trip(RingChunk{0, 0, 0, 0, 0, 0, tensor}).ok());
-  tensor.shape.push_back(1);
-  const auto refused = encode(RingChunk{0, 0, 0, 0, 0, 0, tensor});
-  EXPECT_EQ(refused.status().code(), Code::kInvalid);
-  EXPECT_THAT(refused.status().message(), HasSubstr("65 dimensions"));
-}
-
-TEST(Message, TensorsWhoseBytesDoNotMatchTheirShapeAreNotSent) {
-  const auto refusal = [](Tensor tensor) { return encode(RingChunk{0, 0, 0, 0, 0, 0, std::move(tensor)}).status(); };
-  EXPECT_EQ(refusal(tensor_of(DType::kFloat32, {2, 2}, 15)).code(), Code::kInvalid);
-  EXPECT_THAT(refusal(tensor_of(DType::kFloat32, {2, 2}, 17)).message(),
-              HasSubstr("a tensor of 4 elements of float32 has 17 bytes instead of 16"));
-  EXPECT_EQ(refusal(tensor_of(DType::kFloat32, {-1}, 4)).code(), Code::kInvalid);
-  Tensor compressed = tensor_of(DType::kFloat32, {8}, 15);
-  compressed.codec = codec::CodecKind::kBf16;
-  EXPECT_EQ(refusal(compressed).code(), Code::kInvalid);
-  compressed = tensor_of(DType::kFloat64, {8}, 16);
-  compressed.codec = codec::CodecKind::kBf16;
-  EXPECT_THAT(refusal(compressed).message(), HasSubstr("only float32 is compressed"));
-}
-
-TEST(Message, FieldsBeyondTheLimitAreNotSent) {
-  EXPECT_TRUE(encode(Failed{0, false, std::string(kMaxHeadBytes - 14, 'x')}).ok());
-  const auto refused = encode(Failed{0, false, std::string(kMaxHeadBytes - 13, 'x')});
-  EXPECT_EQ(refused.status().code(), Code::kInvalid);
-}
-
-TEST(Message, ALongestHeadIsDecoded) {
-  const auto decoded = round_trip(Failed{0, false, std::string(kMaxHeadBytes - 14, 'x')});
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(std::get<Failed>(*decoded).reason.size(), kMaxHeadBytes - 14);
-}
-
-TEST(Message, TheElementsOfAnEmptyShapeAreOneAndOfAZeroNone) {
-  EXPECT_EQ(element_count(tensor_of(DType::kUInt8, {}, 1)), 1);
-  EXPECT_EQ(element_count(tensor_of(DType::kUInt8, {INT64_MAX, INT64_MAX, 0}, 0)), 0);
-  EXPECT_TRUE(round_trip(RingChunk{0, 0, 0, 0, 0, 0, tensor_of(DType::kUInt8, {std::int64_t{1} << 58, 0}, 0)}).ok());
 }
 
 }  // namespace
