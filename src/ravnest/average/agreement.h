@@ -117,29 +117,21 @@ class Agreement {
     std::optional<ClusterState> state;  // the last, of this connection
   };
   // Of two groups the lower one yields.
-  using Rank = std::tuple<bool, std::size_t, std::uint64_t, std::uint64_t>;
+  using Precedence = std::tuple<bool, std::size_t, std::uint64_t, std::uint64_t>;
 
   Peer& peer(int cluster) { return peers_[static_cast<std::size_t>(cluster)]; }
   const Peer& peer(int cluster) const { return peers_[static_cast<std::size_t>(cluster)]; }
   bool is_other(int cluster) const;
-  bool may_be_followed(int cluster) const { return peer(cluster).up && !peer(cluster).turned_us_away; }
-  bool leads(int cluster) const;
   const ClusterState* state_of(int cluster) const;  // of a peer that is up
   ClusterState state() const;
-  static Rank rank(const ClusterState& state);
   static bool has_companion(const ClusterState& state, int cluster);
   static bool has_participant(const Attempt& attempt, int cluster);
-  bool has_left(int companion) const;
-  bool is_foreign(int cluster) const;
-  std::vector<const ClusterState*> better_groups() const;
   bool is_companion(const wire::Participant& participant) const {
     return companions_.contains(static_cast<int>(participant.cluster));
   }
 
   Actions settle();
   bool learn();
-  bool give_up();
-  bool adopt_round();
   void tell();
   void begin(const Attempt& attempt);
   void hold();
@@ -154,6 +146,16 @@ class Agreement {
   // Of stages, to their own root.
   bool hear(int, const wire::AttemptComplete&) { return false; }
   bool hear(int, const wire::ClusterMissing&) { return false; }
+
+  // Which group it belongs to, and who leads it (agreement_group.cpp).
+  bool give_up();
+  bool adopt_round();
+  bool may_be_followed(int cluster) const { return peer(cluster).up && !peer(cluster).turned_us_away; }
+  bool leads(int cluster) const;
+  static Precedence precedence(const ClusterState& state);
+  bool has_left(int companion) const;
+  bool is_foreign(int cluster) const;
+  std::vector<const ClusterState*> better_groups() const;
 
   // Of the leader (agreement_leader.cpp).
   bool decide();

@@ -36,7 +36,7 @@ bool Agreement::go_on_without_the_others() {
   const auto comes = [&](int companion) {
     const ClusterState* other = state_of(companion);
     return other != nullptr && std::cmp_equal(other->leader, companion) && has_companion(*other, self_) &&
-           rank(*other) < rank(state());
+           precedence(*other) < precedence(state());
   };
   return std::erase_if(companions_, [&](int companion) { return !follows(companion) && !comes(companion); }) > 0;
 }
