@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ravnest/average/agreement.h"
+#include "ravnest/base/check.h"
 
 namespace ravnest::average {
 
@@ -60,8 +61,9 @@ bool Agreement::may_lead() const {
 bool Agreement::commit_if_complete() {
   for (const wire::Participant& participant : open_->participants) {
     const int cluster = static_cast<int>(participant.cluster);
-    // Every participant is a companion here, and follows: so it is up, and its state is known.
-    const ClusterState* other = state_of(cluster);
+    RAVNEST_CHECK(is_companion(participant) && follows(cluster), "cluster ", self_, " commits attempt ", attempt_,
+                  " without cluster ", cluster);
+    const ClusterState* other = state_of(cluster);  // it follows: so it is up, and its state is known
     if (!(cluster == self_ ? complete_ : other->complete && other->attempt == attempt_)) return false;
   }
   for (const wire::Participant& participant : open_->participants) {
@@ -100,6 +102,7 @@ bool Agreement::part_from_missing() {
         continue;
       // Both are still companions: of three that miss each other in a circle, two go and not three.
       const int goes = who_goes(by, other);
+      RAVNEST_CHECK(goes != self_, "cluster ", self_, " leads, and sends itself out");
       companions_.erase(goes);
       barred_.insert(goes);
       const bool none_left = std::ranges::all_of(
@@ -199,6 +202,7 @@ void Agreement::propose(const std::vector<int>& participants) {
     if (!(sum > 0) && (only_newcomers || !newcomer)) participant.weight = 1;
   }
   attempt.whole = attempt.whole || !(sum > 0);
+  RAVNEST_CHECK(attempt.attempt > greatest_, "attempt ", attempt.attempt, " is begun after ", greatest_);
   for (const int cluster : participants) {
     if (cluster != self_) send(cluster, attempt);
   }

@@ -51,6 +51,7 @@ Result<wire::Closed> Driver::run_call(wire::Ready ready, bool trains) {
   if (!stage_.is_root()) {
     if (Status sent = send(0, std::move(ready)); !sent.ok()) fail_here(sent);
   }
+  // One turn: take what has come and what was asked, then do one work, or look at the call where there is none.
   for (;;) {
     receive_all();  // first: it takes interruptions too, and what those are about is looked at after it
     take_requests();
@@ -101,6 +102,7 @@ void Driver::receive_all() {
   for (;;) {
     auto event = endpoint_.receive(TimePoint());
     if (!event.ok()) {
+      // Nothing is there, or somebody has interrupted: both are looked at next.
       if (event.status().code() == Code::kCancelled) fail_here(event.status());
       return;
     }
@@ -126,6 +128,7 @@ void Driver::handle(transport::Event event) {
 void Driver::handle(int from, const transport::PeerChange& change) {
   switch (change.state) {
     case PeerState::kLost:
+      // Final: the session has given up, and what was on its way is gone. A pass can't be made up for by others.
       options_.log.warning(options_.nodes[static_cast<std::size_t>(from)], ": ", change.reason);
       ending_.on_gone(from);
       return fail({.stage = static_cast<std::uint32_t>(from), .lost = true, .reason = "was lost"});
@@ -140,10 +143,11 @@ void Driver::handle(int from, const transport::PeerChange& change) {
       return;
     case PeerState::kWaiting:
     case PeerState::kSlow:
-    case PeerState::kDown: return;
+    case PeerState::kDown: return;  // for a while: the session brings it back, or says that it is lost
   }
 }
 
+// The state machines are asked before the inbox keeps anything: what does not fit takes no memory.
 Status Driver::handle(int from, Message message) {
   if (auto* forward = std::get_if<wire::Forward>(&message)) {
     if (forward->stage != static_cast<std::uint32_t>(from)) return invalid("it speaks for stage ", forward->stage);
@@ -200,7 +204,7 @@ bool Driver::perform(const stage::Work& work) {
   if (!began_) began_ = start;
   if (work.kind == stage::WorkKind::kForward) {
     if (stage_.is_root() && work.head.kind == wire::PassKind::kTrain) call_.train();
-    rounds_.on_begin(work.head);
+    rounds_.on_begin(work.head);  // first: a round is entered before anything is given to it
   }
   auto outgoing = [&]() -> Result<std::vector<worker::Outgoing>> {
     try {
@@ -255,7 +259,7 @@ Result<std::vector<worker::Outgoing>> Driver::compute(const stage::Work& work) {
     }
     case stage::WorkKind::kAnswer: {
       std::vector<worker::Outgoing> answers;
-      inbox_.take_backwards(work.head.pass);
+      inbox_.take_backwards(work.head.pass);  // which say that consumers are through, and hold nothing
       for (const int producer : stage_.neighbours(work.head.kind).producers) {
         answers.push_back({producer, wire::Backward{work.head.pass, own_index(), {}}});
       }
@@ -264,6 +268,8 @@ Result<std::vector<worker::Outgoing>> Driver::compute(const stage::Work& work) {
     case stage::WorkKind::kUpdate: {
       std::vector<wire::TiedTensors> tied;
       if (!stage_.ties_pass_by_pass()) tied = inbox_.take_tied_gradients(work.number);
+      // Step, take in, give, in this order: what the stage learned since the last round is in what it gives to this
+      // one.
       return worker_.update({work.number, /*steps=*/true, work.takes, work.gives}, std::move(tied));
     }
     case stage::WorkKind::kAverage: return worker_.update({work.number, /*steps=*/false, work.takes, 0}, {});
@@ -280,7 +286,7 @@ Result<std::vector<worker::Outgoing>> Driver::give(const stage::Work& work) {
   for (const int consumer : stage_.neighbours(work.head.kind).consumers) {
     outgoing.push_back({consumer, wire::Forward{work.head, own_index(), {}, {}}});
   }
-  if (stage_.is_root()) ++reports_;  // of an averaging pass there is none
+  if (stage_.is_root()) ++reports_;  // of an averaging pass the leaf sends none, and `computed` counts one per pass
   if (Status given = worker_.give(work.head.round, work.takes); !given.ok()) return given;
   return outgoing;
 }
@@ -293,6 +299,7 @@ void Driver::publish() {
     const MutexLock lock(mutex_);
     published_ = own_;
     waiting_for_ = std::move(waiting);
+    // What was asked since the last turn counts as well: who asked must not be told that it is done.
     unbegun_ = stage_.waiting() + requests_.size();
     drained_ = requests_.empty() && !average_ && stage_.idle() && reports_ >= stage_.passes_begun();
     updates_contained_ = stage_.updates_contained();

@@ -14,7 +14,9 @@ Status Driver::offer(const stage::Offer& offer, std::vector<wire::EdgeTensor> mo
         [&]() RAVNEST_REQUIRES(mutex_) { return text("no room for another pass; ", unbegun_, " wait to begin"); });
     if (!room.ok()) return room;
     requests_.emplace_back(offer, std::move(model_inputs));
+    // The cluster trains on, so the round that was to be its last is not: `finish_rounds` has to be said anew.
     if (offer.kind == wire::PassKind::kTrain) last_round_ = LastRound::kNotAsked;
+    // Here, not only by the compute thread in its next turn: whoever offers and drains at once has to wait for this.
     ++unbegun_;
     drained_ = false;
   }
@@ -41,6 +43,7 @@ Status Driver::drain(TimePoint deadline) {
 
 Status Driver::finish_rounds(TimePoint deadline) {
   if (options_.averaging == nullptr) return drain(deadline);
+  // That it holds stays so until the cluster trains on: asked for again, there is nothing to wait for.
   {
     const MutexLock lock(mutex_);
     if (last_round_ == LastRound::kNotAsked) last_round_ = LastRound::kAsked;
@@ -82,7 +85,7 @@ void Driver::finish(wire::Task task, bool goes_on) {
 void Driver::stop(std::string reason) {
   {
     const MutexLock lock(mutex_);
-    if (!stop_) stop_ = std::move(reason);
+    if (!stop_) stop_ = std::move(reason);  // the first reason holds
   }
   changed_.notify_all();
   endpoint_.interrupt();

@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "ravnest/base/check.h"
+
 namespace ravnest::collective {
 namespace {
 
@@ -102,12 +104,15 @@ Status Group::run(Operation operation, std::span<T> values, TimePoint deadline, 
   const Status status = drive(driver, deadline);
   ignored_ += driver.ignored();
   if (!status.ok()) {
+    // An abort is the cause also where the call fails by what others did on hearing of it.
     broken_ = abort_reason();
     if (broken_.ok()) broken_ = status.with_context(text(operation, " ", round_));
   }
   ++round_;
   at_hand_.clear();
   if (auto kept = early_.extract(round_)) at_hand_ = std::move(kept.mapped());
+  RAVNEST_CHECK(early_.empty() || early_.begin()->first > round_, "chunks of call ", early_.begin()->first,
+                " are kept during call ", round_);
   return broken_;
 }
 
@@ -116,6 +121,8 @@ Status Group::drive(RingDriver<T>& driver, TimePoint deadline) {
   while (!driver.complete()) {
     if (Status stopped = abort_reason(); !stopped.ok()) return stopped;
     if (Status flushed = outbox_.flush(); !flushed.ok()) return flushed;
+    // What has come goes before what begins here, since other members wait for it: so where something may begin, this
+    // only looks whether anything has come.
     const bool may_begin = driver.may_begin();
     // Who is gone matters when what it has sent is used up.
     Status received = at_hand_.empty() ? members_.ready() : Status();
@@ -137,6 +144,8 @@ Status Group::drive(RingDriver<T>& driver, TimePoint deadline) {
   return hand_over(deadline);
 }
 
+// A member that has all its values may still owe the next one some. Its caller may end the process after the call, so
+// what it owes is given to the endpoint first.
 Status Group::hand_over(TimePoint deadline) {
   while (!outbox_.has_room(members_.next(), transport::Priority::kBulk)) {
     if (Status stopped = abort_reason(); !stopped.ok()) return stopped;
@@ -162,6 +171,8 @@ Status Group::receive(TimePoint deadline) {
   return {};
 }
 
+// A chunk from anyone but the member before, or of something else that this endpoint takes part in, would be added to
+// the wrong sum.
 void Group::sort(const std::string& from, wire::Message& message) {
   auto* chunk = std::get_if<wire::RingChunk>(&message);
   const bool ours = chunk != nullptr && from == members_.previous() && chunk->vector == options_.vector;

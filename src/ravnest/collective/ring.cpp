@@ -43,11 +43,13 @@ Ring::Ring(const RingOptions& options)
     const std::size_t length = segment_range(options_.elements, segments_, segment).size();
     const std::size_t chunks = (length + options_.chunk_elements - 1) / options_.chunk_elements;
     first_chunk_.push_back(first_chunk_.back() + static_cast<std::uint32_t>(chunks));
+    // In an all-reduce most members meet a chunk twice: on its way to its owner, and complete, one turn later.
     for (std::uint32_t hop = first_hop(segment); hop <= last_hop_; hop += options_.members) expected_ += chunks;
   }
   times_.resize(first_chunk_.back());
 }
 
+// A sum begins at the member after its segment's owner: then the owner is the last to add, and has it complete.
 std::uint32_t Ring::origin(std::uint32_t segment) const {
   if (options_.operation == Operation::kBroadcast) return options_.root;
   return reduces(options_.operation) ? (segment + 1) % options_.members : segment;
@@ -55,7 +57,7 @@ std::uint32_t Ring::origin(std::uint32_t segment) const {
 
 std::uint32_t Ring::first_hop(std::uint32_t segment) const {
   const std::uint32_t away = (options_.self + options_.members - origin(segment)) % options_.members;
-  return away == 0 ? options_.members : away;
+  return away == 0 ? options_.members : away;  // to where it began it comes after a whole turn
 }
 
 RingStep Ring::step(std::uint32_t segment, std::uint32_t chunk, std::uint32_t hop) const {
@@ -64,7 +66,7 @@ RingStep Ring::step(std::uint32_t segment, std::uint32_t chunk, std::uint32_t ho
   return {.segment = segment,
           .chunk = chunk,
           .range = {whole.first + part.first, whole.first + part.end},
-          .add = hop > 0 && hop <= reducing_hops_,
+          .add = hop > 0 && hop <= reducing_hops_,  // with hop 0 it is the member's own values already
           .keep = hop >= reducing_hops_,
           .hop = hop < last_hop_ ? hop + 1 : 0};
 }
@@ -85,6 +87,8 @@ Result<RingStep> Ring::on_chunk(std::uint32_t segment, std::uint32_t chunk, std:
     return invalid("there is no chunk ", chunk, " of segment ", segment);
   }
   const std::uint32_t first = first_hop(segment);
+  // Exactly those that come here, and each once: a chunk that is added twice, or a partial sum that is kept as a whole
+  // one, would be a wrong number that nobody notices.
   if (hop < first || hop > last_hop_ || (hop - first) % options_.members != 0) {
     return invalid("chunk ", chunk, " of segment ", segment, " can not come here with hop ", hop);
   }

@@ -11,7 +11,8 @@ Ending::Ending(int self, int count) : self_(self), count_(count) {
   RAVNEST_CHECK(self >= 0 && self < count, "stage ", self, " of ", count);
 }
 
-// What is found later is not told any more, so it can't count here either.
+// Everyone tells once. What is found later is not told any more, so it can't count here either: this stage would end
+// with another reason than those who have not heard of it.
 std::optional<wire::Failed> Ending::fail(wire::Failed reason) {
   if (begun()) return std::nullopt;
   RAVNEST_CHECK(reason.lost != (reason.stage == static_cast<std::uint32_t>(self_)), "stage ", self_, " gives ",
@@ -24,9 +25,10 @@ std::optional<wire::Failed> Ending::fail(wire::Failed reason) {
 std::optional<wire::Failed> Ending::on_failed(int from, wire::Failed told) {
   RAVNEST_CHECK(from != self_, "stage ", self_, " hears itself");
   told.reason = printable_reason(told.reason);
-  silent_.insert(from);
+  silent_.insert(from);  // it tells nothing more
   const bool first = !begun();
   consider(told);
+  // Told on, since whoever failed may have reached only some before its process ended.
   return first ? std::optional(told) : std::nullopt;
 }
 
@@ -41,7 +43,10 @@ const wire::Failed& Ending::reason() const {
 }
 
 void Ending::consider(const wire::Failed& reason) {
+  // Whoever is lost tells nothing any more, to anyone: a run that fails has no time to wait for it.
   if (reason.lost) silent_.insert(static_cast<int>(reason.stage));
+  // A stage that fails ends, and its peers then lose it: what it says of itself is the cause, the loss only follows.
+  // The rest is an order that is the same everywhere, down to two stages that describe one loss in other words.
   const auto rank = [](const wire::Failed& one) { return std::tie(one.lost, one.stage, one.reason); };
   if (!reason_ || rank(reason) < rank(*reason_)) reason_ = reason;
 }

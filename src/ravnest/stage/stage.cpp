@@ -90,6 +90,8 @@ Status Stage::on_forward(int from, const PassHead& head) {
     return invalid("a forward of pass ", head.pass, " came from stage ", from, " while pass ", next_backward_,
                    " is still in flight, though the window is ", window());
   }
+  // All producers pass on what the root decided of the pass. Stages that acted on two heads would make different
+  // updates, or draw different random numbers, and nothing would show it.
   if (known != passes_.end() && known->second.head && *known->second.head != head) {
     return invalid("stage ", from, " says something else of pass ", head.pass, " than others did");
   }
@@ -120,7 +122,7 @@ Status Stage::on_backward(int from, std::uint64_t number) {
 Status Stage::on_tied_gradients(int from, std::uint64_t number) {
   const bool by_pass = ties_pass_by_pass();
   const std::uint64_t first = by_pass ? next_backward_ : updates_;
-  // A user is never further ahead than passes can be in flight.
+  // A user is never further ahead than passes can be in flight. In gpipe a whole batch may be, of any number of passes.
   const bool beyond = options_.schedule != Schedule::kGpipe && number - first >= static_cast<std::uint64_t>(window());
   const auto known = by_pass ? passes_.find(number) : passes_.end();
   const bool untrained = known != passes_.end() && known->second.head && !trains(known->second);
@@ -144,6 +146,8 @@ Status Stage::on_tied_values(int from, std::uint64_t updates) {
   const auto waiting = to_adopt_.find(from);
   const std::uint64_t before =
       waiting == to_adopt_.end() || waiting->second.empty() ? adopted(from) : waiting->second.back();
+  // The keeper sends its values after every update, and messages of one peer keep their order. A gap would make
+  // `updates_contained` say that updates are here which are not.
   if (updates != before + 1) {
     return invalid("values of tied weights after ", updates, " updates came from stage ", from,
                    ", the last were after ", before);
@@ -156,6 +160,8 @@ Status Stage::on_tied_values(int from, std::uint64_t updates) {
 
 std::optional<Work> Stage::next() {
   RAVNEST_CHECK(!working_, "a stage was asked for work before the last was done");
+  // What others wait for goes first: forwards need adopted values, a backward needs the update before it to be made,
+  // and a backward frees memory where a forward takes some.
   std::optional<Work> work = next_adoption();
   if (!work && may_update()) {
     work = Work{.kind = averaging_ ? WorkKind::kAverage : WorkKind::kUpdate,
@@ -180,7 +186,9 @@ std::optional<Work> Stage::next_adoption() {
 bool Stage::may_update() const {
   if (averaging_) return held_ == entered_;
   if (!update_due_) return false;
-  if (update_gives_ > held_ + 1) return false;  // the root knew before this stage that the last round holds
+  // The root knew before this stage that the last round holds. This stage has to know, too: the result of that round
+  // goes into the weights that it gives to the next one.
+  if (update_gives_ > held_ + 1) return false;
   if (ties_pass_by_pass() || options_.tied_users.empty()) return true;
   const auto came = update_ties_.find(updates_);
   return came != update_ties_.end() && came->second.size() == options_.tied_users.size();
@@ -196,10 +204,12 @@ std::optional<Work> Stage::next_backward() {
 bool Stage::may_backward(const Pass& pass) const {
   if (!pass.forward_done) return false;
   if (pass.backwards_from.size() != neighbours(pass.head->kind).consumers.size()) return false;
+  // Answered when the round is taken in: so when the root has all answers, the weights of all stages are the round's.
   if (averages(*pass.head)) return !averaging_;
   if (!trains(pass)) return true;
   if (update_due_) return false;  // its gradients belong to the next update, and would be lost in this one
   if (ties_pass_by_pass() && pass.ties_from.size() != options_.tied_users.size()) return false;
+  // In gpipe no backward begins before the last forward of its batch is done here.
   return options_.schedule != Schedule::kGpipe || batches_forwarded_ > batches_backwarded_;
 }
 
@@ -213,9 +223,11 @@ std::optional<Work> Stage::next_forward() {
 
 bool Stage::may_forward(const Pass& pass) const {
   if (!pass.head || pass.forwards_from.size() != neighbours(pass.head->kind).producers.size()) return false;
+  // The root says how many updates the pass has to see. Messages of different stages overtake each other, so the pass
+  // may be here before the backward whose update it waits for.
   if (updates_ < pass.head->updates) return false;
   if (trains(pass) && next_forward_ - next_backward_ >= most_in_flight()) return false;
-  if (averages(*pass.head) && pass.head->round > held_ + 1) return false;
+  if (averages(*pass.head) && pass.head->round > held_ + 1) return false;  // as in `may_update`
   return std::ranges::all_of(options_.tied_keepers, [&](int keeper) { return adopted(keeper) >= pass.head->updates; });
 }
 
@@ -226,10 +238,13 @@ std::uint64_t Stage::adopted(int keeper) const {
 
 bool Stage::root_may_begin(const Offer& offer) const {
   const auto most = static_cast<std::uint64_t>(window());
+  // Offers keep their order: one that may not begin holds up those behind it, whatever they are.
   if (offer.kind != PassKind::kTrain) return training_in_flight_ == 0 && evaluating_in_flight_ < most;
   if (evaluating_in_flight_ > 0) return false;
   if (is_due(offer) && !round_is_over()) return false;
   if (options_.schedule == Schedule::kAsync) return training_in_flight_ < most;
+  // An answer is sent before the update that follows it. It is `updates` in the next pass's head that makes each stage
+  // wait for its own.
   if (flushing_ && training_in_flight_ > 0) return false;
   return training_in_flight_ < most || (options_.schedule == Schedule::kGpipe && offer.part > 0);
 }
@@ -237,6 +252,8 @@ bool Stage::root_may_begin(const Offer& offer) const {
 PassHead Stage::begin_pass(PassKind kind) {
   const bool training = kind == PassKind::kTrain;
   ++(training ? training_in_flight_ : evaluating_in_flight_);
+  // Random numbers are drawn by step. Passes that do not train use none up: training draws the same with validation in
+  // between as without.
   return {.pass = next_forward_,
           .kind = kind,
           .step = training ? next_step_++ : next_step_,
@@ -246,6 +263,7 @@ PassHead Stage::begin_pass(PassKind kind) {
 void Stage::begin_offered() {
   if (passes_.contains(next_forward_) && passes_.at(next_forward_).head) return;  // the last one waits for an update
   if (averaging_in_flight_) return;
+  // Not between the passes of one batch: their gradients are summed, and belong to one update.
   if ((averaging_asked_ || joining_) && !within_batch_) return begin_averaging();
   if (offers_.empty() || !root_may_begin(offers_.front())) return;
   const Offer offer = offers_.front();
@@ -263,7 +281,7 @@ void Stage::begin_offered() {
     flushing_ = offer.update;
     within_batch_ = !ends_batch(head);
     samples_ += offer.samples;
-    if (!round_epoch_) round_epoch_ = offer.epoch;
+    if (!round_epoch_) round_epoch_ = offer.epoch;  // it counts as the last round's
     if (is_due(offer)) {
       round_epoch_ = offer.epoch;
       if (options_.rounds.mode == AverageMode::kDrain) {
@@ -336,6 +354,7 @@ void Stage::finish(std::uint64_t number) {
   RAVNEST_CHECK(number == next_backward_ && pass != passes_.end(), "pass ", number, " is finished in place of ",
                 next_backward_);
   RAVNEST_CHECK(next_backward_ < next_forward_, "pass ", number, " is finished before its forward");
+  // Every stage has answered. Where an update follows, each of them makes it before anything that may need it.
   if (is_root()) {
     if (trains(pass->second)) {
       --training_in_flight_;

@@ -1,6 +1,7 @@
 // A stage's part in the rounds in which clusters average their weights.
 #include <utility>
 
+#include "ravnest/base/check.h"
 #include "ravnest/stage/stage.h"
 
 namespace ravnest::stage {
@@ -37,7 +38,8 @@ Status Stage::check_round(const PassHead& head) const {
                  gives ? text(", but the next one is ", next) : std::string(", but it does not change the weights"));
 }
 
-// Whether the weights after the update that the offered pass ends with go into a round.
+// Whether the weights after the update that the offered pass ends with go into a round. Only a pass that ends with an
+// update can be marked: the weights between the passes of one update are the same as after the last one.
 bool Stage::is_due(const Offer& offer) const {
   if (!options_.rounds.held || offer.kind != PassKind::kTrain || !offer.update) return false;
   if (called_) return true;
@@ -51,6 +53,8 @@ bool Stage::waits_for_round() const {
 }
 
 void Stage::begin_averaging() {
+  // The last pass's answer comes before the update that it asks for: without that update the root would give older
+  // weights than the others, which make theirs before this pass.
   if (training_in_flight_ > 0 || evaluating_in_flight_ > 0 || update_due_ || !round_is_over()) return;
   averaging_asked_ = false;
   averaging_in_flight_ = true;
@@ -60,6 +64,7 @@ void Stage::begin_averaging() {
 }
 
 void Stage::enter_round(PassHead& head) {
+  RAVNEST_CHECK(round_is_over(), "round ", entered_ + 1, " is entered before round ", entered_, " holds");
   head.round = ++entered_;
   called_ = joining_ = false;
   updates_begun_ = 0;
@@ -68,6 +73,9 @@ void Stage::enter_round(PassHead& head) {
 
 void Stage::take_in(const Work& work) {
   if (work.takes == 0) return;
+  // Whoever holds the result keeps one only: a round that is skipped here would be lost.
+  RAVNEST_CHECK(work.takes == taken_ + 1 && work.takes <= held_, "round ", work.takes, " is taken in after round ",
+                taken_, ", and the last that holds is ", held_);
   taken_ = work.takes;
   ++counts_.rounds;
 }
