@@ -6,8 +6,8 @@ Status ClusterRounds::look() {
   if (averaging_ == nullptr) return {};
   state_ = averaging_->rounds();
   if (!state_.status.ok()) return state_.status;
-  while (stage_.rounds_held() < state_.held) {
-    if (Status taken = stage_.on_held(stage_.rounds_held() + 1); !taken.ok()) return taken;
+  while (stage_.rounds().held() < state_.held) {
+    if (Status taken = stage_.on_held(stage_.rounds().held() + 1); !taken.ok()) return taken;
   }
   if (!stage_.is_root()) return {};
   if (state_.called) stage_.call_round();
@@ -26,7 +26,7 @@ void ClusterRounds::on_begin(const wire::PassHead& head) {
     ends_with_the_last_ = false;
     if (state_.finished) averaging_->resume();
   }
-  if (head.round > 0) averaging_->enter(head.round, stage_.round_samples());
+  if (head.round > 0) averaging_->enter(head.round, stage_.rounds().round_samples());
   state_ = averaging_->rounds();
 }
 
@@ -34,10 +34,10 @@ bool ClusterRounds::let_the_call_end() {
   // Of a call that goes on the others are not told that it is through: it trains on in the next one.
   if (averaging_ == nullptr || !call_.trains() || call_.goes_on()) return true;
   if (!state_.finished) {
-    averaging_->finish(stage_.samples_since_round());
+    averaging_->finish(stage_.rounds().samples_since());
     state_ = averaging_->rounds();
   }
-  return state_.over && stage_.rounds_taken() == state_.held;
+  return state_.over && stage_.rounds().taken() == state_.held;
 }
 
 std::vector<std::string> ClusterRounds::waiting_for() const {

@@ -42,8 +42,8 @@ class ClusterRounds {
   average::Averaging* averaging_;
   stage::Stage& stage_;
   const stage::Call& call_;
-  average::RoundState state_;  // as of this turn, or of what was told since
-  bool ends_with_the_last_ = false;
+  average::RoundState state_;        // as of this turn, or of what was told since
+  bool ends_with_the_last_ = false;  // until a pass that trains begins
 };
 
 }  // namespace ravnest::cluster

@@ -157,12 +157,12 @@ class Driver {
   std::deque<std::pair<stage::Offer, std::vector<wire::EdgeTensor>>> requests_ RAVNEST_GUARDED_BY(mutex_);
   std::size_t unbegun_ RAVNEST_GUARDED_BY(mutex_) = 0;  // offers that the stage has not begun, requests included
   bool drained_ RAVNEST_GUARDED_BY(mutex_) = true;
-  bool average_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool average_ RAVNEST_GUARDED_BY(mutex_) = false;  // asked for
   enum class LastRound : std::uint8_t {
     kNotAsked,
     kAsked,
     kHolds
-  } last_round_ RAVNEST_GUARDED_BY(mutex_) = LastRound::kNotAsked;  // of this call
+  } last_round_ RAVNEST_GUARDED_BY(mutex_) = LastRound::kNotAsked;  // of this call, until a pass that trains is offered
   std::uint64_t updates_contained_ RAVNEST_GUARDED_BY(mutex_) = 0;
   // Asked for: the task, and whether what was called goes on.
   std::optional<std::pair<wire::Task, bool>> finish_ RAVNEST_GUARDED_BY(mutex_);

@@ -36,7 +36,7 @@ Result<Schedule> parse_schedule(std::string_view written) {
   return invalid("there is no schedule \"", written, "\"; there are async, sync and gpipe");
 }
 
-Stage::Stage(StageOptions options) : options_(std::move(options)) {
+Stage::Stage(StageOptions options) : options_(std::move(options)), rounds_(options_.rounds) {
   if (!is_root()) {
     average_.producers = {0};
     return;
@@ -82,7 +82,11 @@ Status Stage::on_forward(int from, const PassHead& head) {
   if (head.parts == 0 || head.part >= head.parts) {
     return invalid("a forward of pass ", head.pass, " says that it is part ", head.part, " of ", head.parts);
   }
-  if (Status fits = check_round(head); !fits.ok()) return fits;
+  if (Status fits = rounds_.check(head); !fits.ok()) return fits;
+  if (gives_already(head)) {
+    return invalid("a forward of pass ", head.pass, " says that it takes part in round ", head.round,
+                   ", which another pass does");
+  }
   const std::uint64_t counted = counted_by_window(head);
   // The root begins a pass when it has the answers to all but `window - 1` before it, and this stage answered those
   // itself: one that is further ahead was never begun. Without this a peer could fill the memory here.
@@ -167,7 +171,7 @@ std::optional<Work> Stage::next() {
     work = Work{.kind = averaging_ ? WorkKind::kAverage : WorkKind::kUpdate,
                 .head = {},
                 .number = updates_,
-                .takes = held_not_taken(),
+                .takes = rounds_.to_take(),
                 .gives = update_gives_};
   }
   if (!work) work = next_backward();
@@ -184,11 +188,11 @@ std::optional<Work> Stage::next_adoption() {
 }
 
 bool Stage::may_update() const {
-  if (averaging_) return held_ == entered_;
+  if (averaging_) return rounds_.is_over();
   if (!update_due_) return false;
   // The root knew before this stage that the last round holds. This stage has to know, too: the result of that round
   // goes into the weights that it gives to the next one.
-  if (update_gives_ > held_ + 1) return false;
+  if (!rounds_.may_give_to(update_gives_)) return false;
   if (ties_pass_by_pass() || options_.tied_users.empty()) return true;
   const auto came = update_ties_.find(updates_);
   return came != update_ties_.end() && came->second.size() == options_.tied_users.size();
@@ -218,7 +222,7 @@ std::optional<Work> Stage::next_forward() {
   const auto found = passes_.find(next_forward_);
   if (found == passes_.end() || !may_forward(found->second)) return std::nullopt;
   const PassHead& head = *found->second.head;
-  return Work{.kind = WorkKind::kForward, .head = head, .takes = averages(head) ? held_not_taken() : 0};
+  return Work{.kind = WorkKind::kForward, .head = head, .takes = averages(head) ? rounds_.to_take() : 0};
 }
 
 bool Stage::may_forward(const Pass& pass) const {
@@ -227,7 +231,7 @@ bool Stage::may_forward(const Pass& pass) const {
   // may be here before the backward whose update it waits for.
   if (updates_ < pass.head->updates) return false;
   if (trains(pass) && next_forward_ - next_backward_ >= most_in_flight()) return false;
-  if (averages(*pass.head) && pass.head->round > held_ + 1) return false;  // as in `may_update`
+  if (averages(*pass.head) && !rounds_.may_give_to(pass.head->round)) return false;  // as in `may_update`
   return std::ranges::all_of(options_.tied_keepers, [&](int keeper) { return adopted(keeper) >= pass.head->updates; });
 }
 
@@ -241,7 +245,7 @@ bool Stage::root_may_begin(const Offer& offer) const {
   // Offers keep their order: one that may not begin holds up those behind it, whatever they are.
   if (offer.kind != PassKind::kTrain) return training_in_flight_ == 0 && evaluating_in_flight_ < most;
   if (evaluating_in_flight_ > 0) return false;
-  if (is_due(offer) && !round_is_over()) return false;
+  if (rounds_.is_due(offer) && !rounds_.is_over()) return false;
   if (options_.schedule == Schedule::kAsync) return training_in_flight_ < most;
   // An answer is sent before the update that follows it. It is `updates` in the next pass's head that makes each stage
   // wait for its own.
@@ -264,7 +268,7 @@ void Stage::begin_offered() {
   if (passes_.contains(next_forward_) && passes_.at(next_forward_).head) return;  // the last one waits for an update
   if (averaging_in_flight_) return;
   // Not between the passes of one batch: their gradients are summed, and belong to one update.
-  if ((averaging_asked_ || joining_) && !within_batch_) return begin_averaging();
+  if (rounds_.wants_pass() && !within_batch_) return begin_averaging();
   if (offers_.empty() || !root_may_begin(offers_.front())) return;
   const Offer offer = offers_.front();
   offers_.pop_front();
@@ -280,17 +284,7 @@ void Stage::begin_offered() {
   if (offer.kind == PassKind::kTrain) {
     flushing_ = offer.update;
     within_batch_ = !ends_batch(head);
-    samples_ += offer.samples;
-    if (!round_epoch_) round_epoch_ = offer.epoch;  // it counts as the last round's
-    if (is_due(offer)) {
-      round_epoch_ = offer.epoch;
-      if (options_.rounds.mode == AverageMode::kDrain) {
-        averaging_asked_ = true;
-      } else {
-        enter_round(head);
-      }
-    }
-    if (head.update && head.round == 0) ++updates_begun_;
+    head.round = rounds_.begin(offer);
   }
   passes_[next_forward_].head = head;
 }
@@ -308,7 +302,7 @@ void Stage::done(const Work& work) {
       if (averages(work.head)) {
         take_in(work);
         averaging_ = true;
-        entered_ = work.head.round;
+        give_to(work.head.round);
         break;
       }
       ++(trains(pass) ? counts_.forwards : counts_.evaluated);
@@ -333,7 +327,7 @@ void Stage::done(const Work& work) {
       ++counts_.updates;
       update_due_ = false;
       take_in(work);
-      if (work.gives > 0) entered_ = work.gives;
+      if (work.gives > 0) give_to(work.gives);
       update_gives_ = 0;
       break;
     case WorkKind::kAverage:
@@ -380,7 +374,7 @@ std::uint64_t Stage::updates_contained() const {
 bool Stage::idle() const {
   const bool adopting = std::ranges::any_of(to_adopt_, [](const auto& waiting) { return !waiting.second.empty(); });
   return !working_ && offers_.empty() && passes_.empty() && !update_due_ && update_ties_.empty() && !adopting &&
-         !averaging_asked_ && !joining_;
+         !rounds_.wants_pass();
 }
 
 }  // namespace ravnest::stage

@@ -42,6 +42,7 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
+#include "ravnest/stage/rounds.h"
 #include "ravnest/wire/message.h"
 
 namespace ravnest::stage {
@@ -59,19 +60,6 @@ struct Neighbours {
   std::vector<int> consumers;
 
   bool operator==(const Neighbours&) const = default;
-};
-
-enum class AverageMode : std::uint8_t { kOverlap, kDrain };
-std::string_view name(AverageMode mode);
-Result<AverageMode> parse_average_mode(std::string_view written);  // "overlap", "drain"
-
-// When the root's cluster averages with others.
-struct Rounds {
-  bool held = false;        // there are others
-  std::uint64_t every = 0;  // updates; 0: once per epoch, with the first update of the next one
-  AverageMode mode = AverageMode::kOverlap;
-
-  bool operator==(const Rounds&) const = default;
 };
 
 struct StageOptions {
@@ -154,14 +142,14 @@ class Stage {
   Status on_tied_values(int from, std::uint64_t updates);
   // The cluster's round holds, and its result is there. Rounds are counted by the cluster itself, from 1; none holds
   // before this stage takes part in it.
-  Status on_held(std::uint64_t round);
+  Status on_held(std::uint64_t round) { return rounds_.on_held(round); }
   // Root: another cluster asks for the next round: it is due with the next update. While one is under way it is that
   // one which is asked for, and here and in `join_round` nothing happens: to be said again as long as it is so.
-  void call_round() { called_ = called_ || round_is_over(); }
+  void call_round() { rounds_.call(); }
   // Root: an averaging pass, as soon as the batches that were begun are done and the last round holds.
-  void average() { averaging_asked_ = true; }
+  void average() { rounds_.ask_for_pass(); }
   // Root: other clusters hold a round which this one has to enter: by an averaging pass, unless a marked one is first.
-  void join_round() { joining_ = joining_ || round_is_over(); }
+  void join_round() { rounds_.join(); }
 
   // -- what to do
 
@@ -176,13 +164,7 @@ class Stage {
   std::size_t waiting() const { return offers_.size(); }
   // Root: nothing is offered, in flight or left to do. Others: nothing is here.
   bool idle() const;
-  // The last round that the weights went into, the last that holds, and the last whose result was taken in.
-  std::uint64_t rounds_entered() const { return entered_; }
-  std::uint64_t rounds_held() const { return held_; }
-  std::uint64_t rounds_taken() const { return taken_; }
-  // Root: samples of the passes that were begun between the last two rounds that were entered, and since then.
-  std::uint64_t round_samples() const { return round_samples_; }
-  std::uint64_t samples_since_round() const { return samples_; }
+  const StageRounds& rounds() const { return rounds_; }
   // Root: what was offered waits for the last round to hold.
   bool waits_for_round() const;
   std::uint64_t passes_begun() const { return next_forward_; }
@@ -210,11 +192,7 @@ class Stage {
   };
 
   wire::PassHead begin_pass(wire::PassKind kind);
-  Status check_round(const wire::PassHead& head) const;
-  bool is_due(const Offer& offer) const;
-  bool round_is_over() const { return entered_ == held_; }
-  std::uint64_t held_not_taken() const { return held_ > taken_ ? held_ : 0; }
-  void enter_round(wire::PassHead& head);
+  bool gives_already(const wire::PassHead& head) const;
   void begin_averaging();
   bool trains(const Pass& pass) const { return pass.head->kind == wire::PassKind::kTrain; }
   int window() const;
@@ -230,6 +208,7 @@ class Stage {
   std::optional<Work> next_backward();
   std::optional<Work> next_forward();
   void finish(std::uint64_t pass);
+  void give_to(std::uint64_t round);
   void take_in(const Work& work);
 
   StageOptions options_;
@@ -241,9 +220,7 @@ class Stage {
   bool update_due_ = false;
   std::uint64_t update_gives_ = 0;  // the round that the weights go into after the update that is due
   bool averaging_ = false;          // an averaging pass waits for its round
-  std::uint64_t entered_ = 0;       // rounds: at the root begun, at others given to
-  std::uint64_t held_ = 0;
-  std::uint64_t taken_ = 0;
+  StageRounds rounds_;
   std::map<std::uint64_t, std::set<int>> update_ties_;  // by update: whose gradients came
   std::map<int, std::deque<std::uint64_t>> to_adopt_;   // by keeper
   std::map<int, std::uint64_t> adopted_;                // by keeper: the updates that its values contain
@@ -260,14 +237,7 @@ class Stage {
   std::uint64_t updates_everywhere_ = 0;  // that every stage has made or is about to
   bool flushing_ = false;                 // the last training pass begun is followed by an update
   bool within_batch_ = false;             // the same pass is not the last of its batch
-  bool called_ = false;
-  bool averaging_asked_ = false;
-  bool joining_ = false;
   bool averaging_in_flight_ = false;
-  std::uint64_t updates_begun_ = 0;           // since the last round was entered
-  std::uint64_t samples_ = 0;                 // of passes begun since then
-  std::uint64_t round_samples_ = 0;           // the same of the last round
-  std::optional<std::uint64_t> round_epoch_;  // of the last round, or of the first update
 };
 
 }  // namespace ravnest::stage

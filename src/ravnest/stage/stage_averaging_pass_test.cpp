@@ -32,7 +32,7 @@ TEST(Drain, AnAveragingPassFollowsTheUpdateWhenNothingIsInFlight) {
       answer(root, pass);
     }
     EXPECT_THAT(do_all(root), ElementsAre("B1", "U1", "F2")) << name(schedule);
-    EXPECT_EQ(root.rounds_entered(), 1U);
+    EXPECT_EQ(root.rounds().entered(), 1U);
     EXPECT_EQ(root.waiting(), 1U);
   }
 }
@@ -59,7 +59,7 @@ TEST(Drain, WhatFollowsWaitsUntilTheRoundHoldsAndAllHaveAnswered) {
   ASSERT_TRUE(root.on_held(1).ok());
   EXPECT_FALSE(root.waits_for_round());
   EXPECT_THAT(do_all(root), ElementsAre("M1"));
-  EXPECT_EQ(root.rounds_taken(), 1U);
+  EXPECT_EQ(root.rounds().taken(), 1U);
   ASSERT_TRUE(root.on_backward(2, 1).ok());
   const auto end = root.next();
   ASSERT_TRUE(end.has_value());
@@ -82,10 +82,10 @@ TEST(Drain, OfAnEpochComesAfterTheFirstUpdateOfTheNext) {
   do_all(root);
   answer(root, 0);
   EXPECT_THAT(do_all(root), ElementsAre("B0", "U0", "F1"));
-  EXPECT_EQ(root.rounds_entered(), 0U);
+  EXPECT_EQ(root.rounds().entered(), 0U);
   answer(root, 1);
   EXPECT_THAT(do_all(root), ElementsAre("B1", "U1", "F2"));
-  EXPECT_EQ(root.rounds_entered(), 1U);
+  EXPECT_EQ(root.rounds().entered(), 1U);
 }
 
 TEST(AveragingPass, IsBegunWhenTheRootIsAskedTo) {
@@ -150,7 +150,7 @@ TEST(AveragingPass, InSyncBeginsBetweenBatches) {
   root.offer(part_of(0, 1, 2));
   root.offer(part_of(1, 0, 1));
   EXPECT_THAT(do_all(root), ElementsAre("F1", "B1", "U0", "F2"));
-  EXPECT_EQ(root.rounds_entered(), 1U);
+  EXPECT_EQ(root.rounds().entered(), 1U);
 }
 
 TEST(AveragingPass, InGpipeDoesNotWaitForBackwardsThatWaitForTheRestOfTheirBatch) {
@@ -161,7 +161,7 @@ TEST(AveragingPass, InGpipeDoesNotWaitForBackwardsThatWaitForTheRestOfTheirBatch
   root.offer(part_of(0, 1, 2));
   root.offer(part_of(1, 0, 1));
   EXPECT_THAT(do_all(root), ElementsAre("F1", "B0", "B1", "U0", "F2"));
-  EXPECT_EQ(root.rounds_entered(), 1U);
+  EXPECT_EQ(root.rounds().entered(), 1U);
 }
 
 TEST(AveragingPass, IsNotNeededForARoundOfOthersThatABatchTakesPartIn) {
@@ -176,7 +176,7 @@ TEST(AveragingPass, IsNotNeededForARoundOfOthersThatABatchTakesPartIn) {
   EXPECT_THAT(do_all(root), ElementsAre("F1", "B1", "U0"));
   ASSERT_TRUE(root.on_held(1).ok());
   EXPECT_THAT(do_all(root), IsEmpty());
-  EXPECT_EQ(root.rounds_entered(), 1U);
+  EXPECT_EQ(root.rounds().entered(), 1U);
   EXPECT_TRUE(root.idle());
 }
 
@@ -196,7 +196,7 @@ TEST(AveragingPass, ComesStraightFromTheRootAndIsAnsweredWhenItsRoundHolds) {
     Stage stage(chain(index, 3));
     ASSERT_TRUE(stage.on_forward(0, averaging(0, 1)).ok());
     EXPECT_THAT(do_all(stage), ElementsAre("F0"));
-    EXPECT_EQ(stage.rounds_entered(), 1U);
+    EXPECT_EQ(stage.rounds().entered(), 1U);
     EXPECT_FALSE(stage.idle());
     ASSERT_TRUE(stage.on_held(1).ok());
     EXPECT_THAT(do_all(stage), ElementsAre("M0", "A0"));

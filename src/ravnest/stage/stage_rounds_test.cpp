@@ -182,8 +182,8 @@ TEST(Rounds, HaveTheSamplesOfThePassesSinceTheLast) {
   validation.samples = 100;
   root.offer(validation);
   EXPECT_THAT(rounds_by_pass(root), ElementsAre("1@1", "2@3"));
-  EXPECT_EQ(root.round_samples(), 4U + 8U);
-  EXPECT_EQ(root.samples_since_round(), 16U);
+  EXPECT_EQ(root.rounds().round_samples(), 4U + 8U);
+  EXPECT_EQ(root.rounds().samples_since(), 16U);
 }
 
 // -- what an update takes and gives
@@ -193,7 +193,7 @@ TEST(MarkedUpdates, GiveAtEveryStageToTheRoundOfTheirPass) {
   ASSERT_TRUE(leaf.on_forward(0, marked(0, 1)).ok());
   ASSERT_TRUE(leaf.on_forward(0, head(1)).ok());
   EXPECT_THAT(do_all_with_rounds(leaf), ElementsAre("F0", "B0", "U0 gives 1", "F1", "B1", "U1"));
-  EXPECT_EQ(leaf.rounds_entered(), 1U);
+  EXPECT_EQ(leaf.rounds().entered(), 1U);
 }
 
 TEST(MarkedUpdates, AreFollowedByTheFirstUpdateAfterTheRoundHoldsWhichTakesItInOnce) {
@@ -201,15 +201,15 @@ TEST(MarkedUpdates, AreFollowedByTheFirstUpdateAfterTheRoundHoldsWhichTakesItInO
   ASSERT_TRUE(leaf.on_forward(0, marked(0, 1)).ok());
   ASSERT_TRUE(leaf.on_forward(0, head(1)).ok());
   do_all(leaf);
-  EXPECT_EQ(leaf.rounds_taken(), 0U);
+  EXPECT_EQ(leaf.rounds().taken(), 0U);
   ASSERT_TRUE(leaf.on_held(1).ok());
   EXPECT_THAT(do_all(leaf), IsEmpty());  // it is taken in with an update, and none is due
-  EXPECT_EQ(leaf.rounds_held(), 1U);
+  EXPECT_EQ(leaf.rounds().held(), 1U);
   ASSERT_TRUE(leaf.on_forward(0, head(2, false)).ok());
   ASSERT_TRUE(leaf.on_forward(0, head(3)).ok());
   ASSERT_TRUE(leaf.on_forward(0, head(4)).ok());
   EXPECT_THAT(do_all_with_rounds(leaf), ElementsAre("F2", "B2", "F3", "B3", "U2 takes 1", "F4", "B4", "U3"));
-  EXPECT_EQ(leaf.rounds_taken(), 1U);
+  EXPECT_EQ(leaf.rounds().taken(), 1U);
   EXPECT_EQ(leaf.counts().rounds, 1U);
 }
 
@@ -236,6 +236,19 @@ TEST(MarkedUpdates, ThatWaitAreLeftToDo) {
   ASSERT_TRUE(leaf.on_held(1).ok());
   do_all(leaf);
   EXPECT_TRUE(leaf.settled());
+}
+
+TEST(MarkedUpdates, OfTwoPassesForOneRoundAreRefused) {
+  Stage leaf(chain(1, 2, Schedule::kAsync, 4));
+  const auto second_of = [](std::uint64_t round) {
+    return [round](Stage& stage) { return stage.on_forward(0, marked(3, round)); };
+  };
+  ASSERT_TRUE(leaf.on_forward(0, marked(0, 1)).ok());
+  expect_refused(leaf, second_of(1), "takes part in round 1, which another pass does");
+  do_all(leaf);
+  ASSERT_TRUE(leaf.on_forward(0, marked(1, 2)).ok());
+  EXPECT_THAT(do_all(leaf), ElementsAre("F1", "B1"));  // its update waits for round 1 to hold
+  expect_refused(leaf, second_of(2), "takes part in round 2, which another pass does");
 }
 
 }  // namespace

@@ -364,7 +364,7 @@ void Checker::all_done(int stage, const Stage& machine) {
     }
   }
   if (at.alive != 1) violated(Promise::kVersionsFreed, "stage ", stage, " keeps ", at.alive, " versions at the end");
-  const bool same_rounds = machine.rounds_entered() == at.entered && machine.rounds_taken() == at.taken;
+  const bool same_rounds = machine.rounds().entered() == at.entered && machine.rounds().taken() == at.taken;
   if (!machine.idle() || !same_rounds || machine.updates() != at.updates || machine.passes_begun() != at.forwarded ||
       machine.counts() != at.counts) {
     violated(Promise::kCounts, "stage ", stage, " counts otherwise than the checker");

@@ -237,7 +237,7 @@ void Run::turn(int index) {
     }
     checker_.begins(index, *work);
     if (work->head.round > 0 && index == 0 && work->kind == WorkKind::kForward) {
-      checker_.enters(work->head.round, at.stage.round_samples());
+      checker_.enters(work->head.round, at.stage.rounds().round_samples());
     }
     if (work->gives > 0 && sabotaged(Sabotage::kGivesTooSoon, index)) give(index, work->gives);
     at.working = true;

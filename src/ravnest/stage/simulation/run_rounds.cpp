@@ -7,7 +7,7 @@ void Run::look_at_other_clusters() {
   Stage& root = node(0).stage;
   if (choices_.chance(scenario_.call_percent)) {
     say("the root is called to the next round");
-    const bool under_way = root.rounds_entered() > root.rounds_held();  // then it is that one which is called for
+    const bool under_way = root.rounds().entered() > root.rounds().held();  // then it is that one which is called for
     root.call_round();
     if (!under_way) checker_.called();
   }
