@@ -5,6 +5,7 @@
 #include <functional>
 #include <future>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/cluster/testing/driver.h"
 
 namespace ravnest::cluster {
@@ -41,30 +42,30 @@ class OtherClusters {
 
   // Whether they let a call end as soon as it has no more passes, by one more round.
   void keep_training(bool training) {
-    change([&] { others_train_ = training; });
+    change([&]() RAVNEST_REQUIRES(mutex_) { others_train_ = training; });
   }
   void call() {
-    change([&] { called_ = true; });
+    change([&]() RAVNEST_REQUIRES(mutex_) { called_ = true; });
   }
   // They train again as soon as they have agreed to end a call, and need a round.
   void train_again_at_the_end() {
-    change([&] { train_again_ = true; });
+    change([&]() RAVNEST_REQUIRES(mutex_) { train_again_ = true; });
   }
   void wait_for_finish() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_until(lock, soon(), [&] { return finished_; }));
+    const MutexLock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_until(mutex_, soon(), [&]() RAVNEST_REQUIRES(mutex_) { return finished_; }));
   }
 
   std::vector<Entered> entered() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return entered_;
   }
   Numbers samples_at_finish() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return samples_at_finish_;
   }
   int resumed() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return resumed_;
   }
 
@@ -76,7 +77,7 @@ class OtherClusters {
 
     void begin_with(average::StageValues) override {}
     void give(std::uint64_t round, average::StageValues values) override {
-      all_.change([&] {
+      all_.change([&]() RAVNEST_REQUIRES(all_.mutex_) {
         EXPECT_EQ(round, all_.held_ + 1);
         EXPECT_EQ(taken_, all_.held_) << "what the last round made is not taken in";
         all_.given_.push_back(values.at(0).parameters.at(0));
@@ -90,26 +91,26 @@ class OtherClusters {
     }
     average::RoundState rounds() const override { return all_.rounds(); }
     average::RoundResult take() override {
-      all_.change([&] {
+      all_.change([&]() RAVNEST_REQUIRES(all_.mutex_) {
         EXPECT_EQ(taken_ + 1, all_.held_);
         taken_ = all_.held_;
       });
       return {};
     }
     void enter(std::uint64_t round, std::uint64_t samples) override {
-      all_.change([&] {
+      all_.change([&]() RAVNEST_REQUIRES(all_.mutex_) {
         all_.entered_.push_back({round, samples});
         all_.called_ = all_.wants_pass_ = false;
       });
     }
     void finish(std::uint64_t samples) override {
-      all_.change([&] {
+      all_.change([&]() RAVNEST_REQUIRES(all_.mutex_) {
         all_.finished_ = true;
         all_.samples_at_finish_.push_back(samples);
       });
     }
     void resume() override {
-      all_.change([&] {
+      all_.change([&]() RAVNEST_REQUIRES(all_.mutex_) {
         all_.finished_ = all_.over_ = false;
         ++all_.resumed_;
       });
@@ -121,7 +122,7 @@ class OtherClusters {
   };
 
   average::RoundState rounds() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (over_ && std::exchange(train_again_, false)) wants_pass_ = true;
     const bool last = finished_ && !over_ && !others_train_ && entered_.size() == held_;
     return {.held = held_,
@@ -133,28 +134,28 @@ class OtherClusters {
   }
   void change(const std::function<void()>& how) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       how();
     }
     changed_.notify_all();
     if (interrupt_) interrupt_();
   }
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
   std::function<void()> interrupt_;
   std::vector<std::unique_ptr<Place>> places_;
-  std::vector<float> given_;  // to the round that comes next
-  std::uint64_t held_ = 0;
-  std::vector<Entered> entered_;
-  Numbers samples_at_finish_;
-  int resumed_ = 0;
-  bool others_train_ = false;
-  bool called_ = false;
-  bool finished_ = false;
-  bool over_ = false;
-  bool wants_pass_ = false;
-  bool train_again_ = false;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<float> given_ RAVNEST_GUARDED_BY(mutex_);  // to the round that comes next
+  std::uint64_t held_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::vector<Entered> entered_ RAVNEST_GUARDED_BY(mutex_);
+  Numbers samples_at_finish_ RAVNEST_GUARDED_BY(mutex_);
+  int resumed_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  bool others_train_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool called_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool finished_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool over_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool wants_pass_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool train_again_ RAVNEST_GUARDED_BY(mutex_) = false;
 };
 
 using Entered = OtherClusters::Entered;

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -16,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/cluster/driver.h"
 #include "ravnest/transport/inproc/network.h"
 
@@ -50,18 +49,19 @@ class StubWorker final : public worker::Worker {
   void go_on() { set_held(false); }
 
   void wait_for_forwards(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_until(lock, soon(), [&] { return forwards_.size() >= count; }));
+    const MutexLock lock(mutex_);
+    EXPECT_TRUE(
+        changed_.wait_until(mutex_, soon(), [&]() RAVNEST_REQUIRES(mutex_) { return forwards_.size() >= count; }));
   }
 
-  Numbers forwards() const { return locked(forwards_); }
-  Numbers backwards() const { return locked(backwards_); }
-  std::uint64_t updates() const { return locked(updates_); }
-  Numbers rounds_given() const { return locked(given_); }
-  Numbers rounds_taken() const { return locked(taken_); }
-  std::uint64_t tied_gradients() const { return locked(tied_gradients_); }
-  std::uint64_t adopted(int keeper) const { return locked(adopted_)[keeper]; }
-  std::uint64_t updates_at_forward(std::uint64_t pass) const { return locked(updates_at_)[pass]; }
+  Numbers forwards() const { return locked(&StubWorker::forwards_); }
+  Numbers backwards() const { return locked(&StubWorker::backwards_); }
+  std::uint64_t updates() const { return locked(&StubWorker::updates_); }
+  Numbers rounds_given() const { return locked(&StubWorker::given_); }
+  Numbers rounds_taken() const { return locked(&StubWorker::taken_); }
+  std::uint64_t tied_gradients() const { return locked(&StubWorker::tied_gradients_); }
+  std::uint64_t adopted(int keeper) const { return locked(&StubWorker::adopted_)[keeper]; }
+  std::uint64_t updates_at_forward(std::uint64_t pass) const { return locked(&StubWorker::updates_at_)[pass]; }
 
   Result<std::vector<worker::Outgoing>> forward(const wire::PassHead& head, std::vector<wire::Forward> parts) override {
     if (Status status = enter(stage::WorkKind::kForward, head.pass); !status.ok()) return status;
@@ -73,7 +73,7 @@ class StubWorker final : public worker::Worker {
       outgoing.push_back({consumer, wire::Forward{head, own_index(), {{0, true, tensor()}}, {}}});
     }
     if (stage_.index + 1 == stage_.count) outgoing.push_back({0, wire::Report{head.pass, 0, 1, 0, {}}});
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     forwards_.push_back(head.pass);
     updates_at_[head.pass] = updates_;
     changed_.notify_all();
@@ -89,7 +89,7 @@ class StubWorker final : public worker::Worker {
       outgoing.push_back({producer, wire::Backward{head.pass, own_index(), {{0, false, tensor()}}}});
     }
     if (by_pass_) exchange_gradients(head.pass, tied, outgoing);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     backwards_.push_back(head.pass);
     return outgoing;
   }
@@ -104,7 +104,7 @@ class StubWorker final : public worker::Worker {
       outgoing.push_back({user, wire::TiedTensors{false, number + 1, own_index(), {}}});
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       EXPECT_EQ(updates_, number);
       ++updates_;
     }
@@ -118,16 +118,16 @@ class StubWorker final : public worker::Worker {
   }
 
   Status adopt(wire::TiedTensors values) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     adopted_[static_cast<int>(values.stage)] = values.number;
     return {};
   }
 
  private:
   template <class T>
-  T locked(const T& value) const {
-    const std::lock_guard lock(mutex_);
-    return value;
+  T locked(T StubWorker::*member) const {
+    const MutexLock lock(mutex_);
+    return this->*member;
   }
   std::uint32_t own_index() const { return static_cast<std::uint32_t>(stage_.index); }
 
@@ -144,7 +144,7 @@ class StubWorker final : public worker::Worker {
     for (const int keeper : stage_.tied_keepers) {
       outgoing.push_back({keeper, wire::TiedTensors{true, number, own_index(), {}}});
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tied_gradients_ += tied.size();
   }
 
@@ -152,20 +152,20 @@ class StubWorker final : public worker::Worker {
   void exchange(std::uint64_t gives, std::uint64_t takes) {
     if (takes > 0 && averaging_ != nullptr) averaging_->take();
     if (gives > 0 && averaging_ != nullptr) averaging_->give(gives, {{{static_cast<float>(updates())}, {}}});
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (takes > 0) taken_.push_back(takes);
     if (gives > 0) given_.push_back(gives);
   }
 
   void set_held(bool held) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     held_ = held;
     changed_.notify_all();
   }
 
   Status enter(stage::WorkKind kind, std::uint64_t number) {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_until(lock, soon(), [&] { return !held_; }));
+    const MutexLock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_until(mutex_, soon(), [&]() RAVNEST_REQUIRES(mutex_) { return !held_; }));
     return failure_ == std::pair(kind, number) ? Status(Code::kInternal, reason_) : Status();
   }
 
@@ -173,20 +173,21 @@ class StubWorker final : public worker::Worker {
   const std::size_t tensor_bytes_;
   const bool by_pass_;
   average::Averaging* const averaging_;
+  // Said before the first pass comes.
   std::optional<std::pair<stage::WorkKind, std::uint64_t>> failure_;
   std::optional<std::uint64_t> throws_at_;
   std::string reason_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool held_ = false;
-  Numbers forwards_;
-  Numbers backwards_;
-  std::uint64_t updates_ = 0;
-  Numbers given_;
-  Numbers taken_;
-  std::uint64_t tied_gradients_ = 0;
-  std::map<int, std::uint64_t> adopted_;
-  std::map<std::uint64_t, std::uint64_t> updates_at_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  bool held_ RAVNEST_GUARDED_BY(mutex_) = false;
+  Numbers forwards_ RAVNEST_GUARDED_BY(mutex_);
+  Numbers backwards_ RAVNEST_GUARDED_BY(mutex_);
+  std::uint64_t updates_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  Numbers given_ RAVNEST_GUARDED_BY(mutex_);
+  Numbers taken_ RAVNEST_GUARDED_BY(mutex_);
+  std::uint64_t tied_gradients_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::map<int, std::uint64_t> adopted_ RAVNEST_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::uint64_t> updates_at_ RAVNEST_GUARDED_BY(mutex_);
 };
 
 struct StubClusterOptions {

@@ -60,7 +60,13 @@ class Expectation {
 struct Node::Outcome {
   Mutex mutex;
   ConditionVariable changed;
-  std::optional<Result<wire::Closed>> closed;  // under the lock until the thread has ended, and then as it is
+  std::optional<Result<wire::Closed>> closed RAVNEST_GUARDED_BY(mutex);
+
+  // Nothing until the thread has set it.
+  std::optional<Result<wire::Closed>> get() {
+    const MutexLock lock(mutex);
+    return closed;
+  }
 };
 
 void Node::configure(TrainingOptions training_options) {
@@ -276,19 +282,20 @@ Status Node::join_call(const Poll& poll) {
   Status status = until(
       [&](TimePoint deadline) -> Status {
         const MutexLock lock(outcome_->mutex);
-        const bool ended =
-            outcome_->changed.wait_until(outcome_->mutex, deadline, [&] { return outcome_->closed.has_value(); });
+        const bool ended = outcome_->changed.wait_until(
+            outcome_->mutex, deadline,
+            [&]() RAVNEST_REQUIRES(outcome_->mutex) { return outcome_->closed.has_value(); });
         return ended ? Status() : ravnest::deadline("the call is not over");
       },
       poll);
   if (!status.ok()) return status;
   computing_.join();
-  return outcome_->closed->status();
+  return outcome_->get()->status();
 }
 
 Result<wire::Closed> Node::serve(const Poll& poll) {
   if (Status joined = join_call(poll); !joined.ok()) return joined;
-  const wire::Closed& closed = outcome_->closed->value();
+  wire::Closed closed = outcome_->get()->value();
   if (closed.unsaved) return unavailable(*closed.unsaved);
   return closed;
 }
@@ -337,10 +344,10 @@ void Node::close() {
     stop({"ended in the middle of a call"});
     computing_.join();
   }
-  const bool ended = outcome_ && outcome_->closed;
-  const bool failed = ended && !outcome_->closed->ok();
+  const auto ended = outcome_ ? outcome_->get() : std::nullopt;
+  const bool failed = ended && !ended->ok();
   // Of stages that were not saved the root has told everyone, and everyone fails of it.
-  const bool all_know = failed || (ended && outcome_->closed->value().unsaved);
+  const bool all_know = failed || (ended && ended->value().unsaved);
   const std::optional<Farewell> why = [&] {
     const MutexLock lock(stop_mutex_);
     return stop_;

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "ravnest/base/mutex.h"
 #include "ravnest/base/text.h"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of C
@@ -45,16 +45,16 @@ struct nccl::Comm {
 namespace {
 
 struct StandIn {
-  std::mutex mutex;
-  int version = 22809;
-  bool hangs = false;
-  unsigned char last_id = 0;
-  std::map<unsigned char, World> worlds;
-  std::map<int, Outcome> broken;
-  std::map<int, Outcome> refusals;
-  std::map<int, std::vector<std::string>> calls;
-  std::size_t questions = 0;
-  std::size_t errors_told = 0;
+  Mutex mutex;
+  int version RAVNEST_GUARDED_BY(mutex) = 22809;
+  bool hangs RAVNEST_GUARDED_BY(mutex) = false;
+  unsigned char last_id RAVNEST_GUARDED_BY(mutex) = 0;
+  std::map<unsigned char, World> worlds RAVNEST_GUARDED_BY(mutex);  // with all that is in them
+  std::map<int, Outcome> broken RAVNEST_GUARDED_BY(mutex);
+  std::map<int, Outcome> refusals RAVNEST_GUARDED_BY(mutex);
+  std::map<int, std::vector<std::string>> calls RAVNEST_GUARDED_BY(mutex);
+  std::size_t questions RAVNEST_GUARDED_BY(mutex) = 0;
+  std::size_t errors_told RAVNEST_GUARDED_BY(mutex) = 0;
 };
 
 // The library's one state, as C's functions have it.
@@ -136,7 +136,7 @@ bool same(const Call& a, const Call& b) {
 
 Outcome collective(nccl::Comm* comm, Call call) {
   StandIn& state = all();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   if (comm == nullptr) return nccl::kInvalidArgument;
   state.calls[comm->rank].push_back(text(call.name, " ", name_of(call.type), " ", call.count));
   if (const auto refusal = state.refusals.extract(comm->rank)) return refusal.mapped();
@@ -158,7 +158,7 @@ Outcome collective(nccl::Comm* comm, Call call) {
 
 Outcome leave(nccl::Comm* comm, const char* how, bool peers_notice) {
   StandIn& state = all();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   if (comm == nullptr) return nccl::kInvalidArgument;
   state.calls[comm->rank].push_back(how);
   comm->world->members[comm->rank] = nullptr;
@@ -177,13 +177,13 @@ std::byte* bytes(void* data) { return static_cast<std::byte*>(data); }
 extern "C" {
 
 Outcome ncclGetVersion(int* version) {
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   *version = all().version;
   return nccl::kSuccess;
 }
 
 Outcome ncclGetUniqueId(nccl::UniqueId* id) {
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   id->bytes.fill(std::byte{0x5a});
   id->bytes.back() = std::byte{++all().last_id};
   return nccl::kSuccess;
@@ -191,7 +191,7 @@ Outcome ncclGetUniqueId(nccl::UniqueId* id) {
 
 Outcome ncclCommInitRankConfig(nccl::Comm** comm, int ranks, nccl::UniqueId id, int rank, nccl::Config* config) {
   StandIn& state = all();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   if (config->size != 40 || config->magic != 0xcafebeef || config->blocking != 0) return nccl::kInvalidArgument;
   if (id.bytes.front() != std::byte{0x5a}) return nccl::kInvalidArgument;
   state.calls[rank].push_back(text("init ", ranks));
@@ -206,7 +206,7 @@ Outcome ncclCommInitRankConfig(nccl::Comm** comm, int ranks, nccl::UniqueId id, 
 
 Outcome ncclCommFinalize(nccl::Comm* comm) {
   StandIn& state = all();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   state.calls[comm->rank].emplace_back("finalize");
   if (comm->state != nccl::kSuccess) return nccl::kInvalidUsage;
   if (!state.hangs) return nccl::kSuccess;
@@ -219,7 +219,7 @@ Outcome ncclCommAbort(nccl::Comm* comm) { return leave(comm, "abort", true); }
 
 Outcome ncclCommGetAsyncError(nccl::Comm* comm, Outcome* outcome) {
   StandIn& state = all();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   ++state.questions;
   const auto broken = state.broken.find(comm->rank);
   *outcome = comm->state;
@@ -275,7 +275,7 @@ std::filesystem::path path() {
 
 void reset() {
   StandIn& state = all();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   state.version = 22809;
   state.hangs = false;
   state.broken.clear();
@@ -286,42 +286,42 @@ void reset() {
 }
 
 void set_version(int version) {
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   all().version = version;
 }
 
 void hang() {
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   all().hangs = true;
 }
 
 void break_off(int rank, nccl::Outcome outcome) {
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   all().broken[rank] = outcome;
 }
 
 void refuse(int rank, nccl::Outcome outcome) {
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   all().refusals[rank] = outcome;
 }
 
 std::vector<std::string> calls(int rank) {
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   return all().calls[rank];
 }
 
 std::size_t questions() {
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   return all().questions;
 }
 
 std::size_t errors_told() {
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   return all().errors_told;
 }
 
 std::size_t open_communicators() {
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   std::size_t open = 0;
   for (const auto& [id, world] : all().worlds) {
     open += world.members.size() - std::ranges::count(world.members, nullptr);
