@@ -64,3 +64,13 @@ def make_loaders(
         return DataLoader(TensorDataset(images, classes[:rows]), batch_size=batch, shuffle=shuffle, drop_last=shuffle)
 
     return loader(*splits[0], True), loader(*splits[1], False)
+
+
+@torch.no_grad()
+def accuracy(model: torch.nn.Module, loader: DataLoader) -> tuple[float, int]:
+    """The share of images that the model, in its eval mode, gets right, and of how many."""
+    right = count = 0
+    for images, classes in loader:
+        right += (model(images).argmax(1) == classes).sum().item()
+        count += len(classes)
+    return right / count, count

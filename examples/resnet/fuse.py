@@ -13,7 +13,7 @@ from resnet import make_model
 import ravnest
 
 sys.path.append(str(Path(__file__).parents[1]))
-from cifar10 import make_loaders
+from cifar10 import accuracy, make_loaders
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--data", help="the folder with CIFAR-10's batches")
@@ -25,9 +25,5 @@ model.load_state_dict(torch.load(ravnest.model_fusion(cluster_id=0), weights_onl
 model.eval()
 
 _, loader = make_loaders(options.data, batch=128, rows=64 if options.small else None)
-right = count = 0
-with torch.no_grad():
-    for images, classes in loader:
-        right += (model(images).argmax(1) == classes).sum().item()
-        count += len(classes)
-print(f"plain PyTorch, with the fused weights: {right / count:.2%} of {count} images right")
+share, count = accuracy(model, loader)
+print(f"plain PyTorch, with the fused weights: {share:.2%} of {count} images right")

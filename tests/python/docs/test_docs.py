@@ -9,6 +9,8 @@ import pytest
 from support.command import run
 from support.quoted_messages import ROOT, pieces, where_raised
 
+import ravnest
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OUTSIDE_OF_THE_SITE = [ROOT / "CONTRIBUTING.md", ROOT / "src/README.md", *sorted(ROOT.glob("examples/*/README.md"))]
 
@@ -169,6 +171,13 @@ def test_the_page_on_the_command_has_every_key_of_train_toml():
     assert set(shown) == keys("kKeys")
     assert set(shown["outer"]) == keys("kOuterKeys")
     assert set(shown["data"]) == keys("kDataKeys")
+
+
+def test_the_python_reference_has_every_public_name():
+    shown = re.findall(r"^::: ([\w.]+)", (ROOT / "docs/api.md").read_text(), re.M)
+    # The function shares its name with the package that it is in.
+    shown = {name.removesuffix(".capture.capture") for name in shown}
+    assert shown == {f"ravnest.{name}" for name in ravnest.__all__ if name != "__version__"}
 
 
 def test_the_figures_of_the_readme_are_those_of_the_page_of_figures():

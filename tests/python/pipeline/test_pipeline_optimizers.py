@@ -1,5 +1,6 @@
 """Optimizers from outside, as a function of parameters and gradients."""
 
+import threading
 import time
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from support import models
 from support.cuts import spread_cuts
 from support.models.branching import TiedLate
+from support.nodes import wait_for
 from support.pipelines import (
     ADAM,
     DIGITS,
@@ -81,12 +83,12 @@ def test_an_optimizer_from_outside_is_as_good_as_ours(task, optimizer, make, opt
 
 def test_draining_waits_for_the_updates_of_all_stages(archive):
     """The last stage answers before it updates, so the first may be through long before."""
-    finished = []
+    finished, go_on = [], threading.Event()
 
     def make(stage):
         def step(parameters, gradients):
             if stage == 2:
-                time.sleep(0.3)
+                assert go_on.wait(PATIENCE_S)
             with torch.no_grad():
                 for parameter in parameters:
                     parameter.zero_()
@@ -95,7 +97,13 @@ def test_draining_waits_for_the_updates_of_all_stages(archive):
         return step
 
     with open_cluster(archive(DIGITS.case), DIGITS, ["bn_1", "dense_1"], make) as cluster:
-        cluster.train(*DIGITS.batches([8])[0])
+        try:
+            cluster.train(*DIGITS.batches([8])[0])
+            wait_for(lambda: sorted(finished) == [0, 1], "the first two stages did not update")
+            with pytest.raises(ravnest.Error, match="the weights contain 0 updates of 1"):
+                cluster.drain(0.1)
+        finally:
+            go_on.set()
         cluster.drain(PATIENCE_S)
         assert sorted(finished) == [0, 1, 2]
         assert [each["updates"] for each in cluster.statistics()] == [1, 1, 1]
@@ -109,7 +117,7 @@ def test_the_first_stage_may_leave_while_others_still_update(archive):
     def make(stage):
         def step(parameters, gradients):
             if stage == 2:
-                time.sleep(3.5)
+                time.sleep(3.5)  # for longer than a driver lets a stage be gone without a word of why
             with torch.no_grad():
                 for parameter, gradient in zip(parameters, gradients, strict=True):
                     if gradient is not None:
