@@ -172,7 +172,10 @@ def steps_with(optimizer, name, options, steps):
         [{**group, "params": [theirs[i] for i in group["params"]]} for group in GROUPS], lr=0.05
     )
     own = _core.Optimizer(optimizer, {"lr": 0.05}, GROUPS)
-    schedule, own_schedule = getattr(lr_scheduler, name)(torch_optimizer, **options), _core.LrSchedule(name, options, own)
+    schedule, own_schedule = (
+        getattr(lr_scheduler, name)(torch_optimizer, **options),
+        _core.LrSchedule(name, options, own),
+    )
     for _ in range(steps):
         for parameter in theirs:
             parameter.grad = torch.randn(40)
