@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from .._core import Labels
 from ..errors import CallbackError, Error
-from .labels import split
+from .labels import part_of
 
 _LONGEST = 1000  # characters of an exception's message
 _PACKAGE = os.path.dirname(__file__)
@@ -39,7 +39,7 @@ class Criterion:
         except Exception as error:
             raise CallbackError(f"the labels raised {brief(error)}") from error
         if head["parts"] > 1:
-            item = split(item, head["parts"])[head["part"]]
+            item = part_of(item, head["part"], head["parts"])
         item = beside(outputs, item)
         # Counting waits for the device, so only where it is asked for.
         correct, counted = (0, 0) if train else correct_of(result, self._labels_of(item))

@@ -102,16 +102,18 @@ def digest_of(labels) -> int:
     return label_digest(tensors) if tensors else 0
 
 
-def split(item, parts: int) -> list:
-    """`item` cut into parts of samples: tensors along their first dimension, containers member by member."""
+def part_of(item, part: int, parts: int):
+    """One of the parts of samples that `item` is cut into: of tensors as tensor_split would, of what they are in, too.
+
+    The others are not made: how many there are is what a message says.
+    """
     if isinstance(item, torch.Tensor):
-        return list(item.tensor_split(parts))
+        rows, left = divmod(item.shape[0], parts)
+        return item.narrow(0, part * rows + min(part, left), rows + (part < left))
     if isinstance(item, Mapping):
-        cut = {key: split(value, parts) for key, value in item.items()}
-        return [{key: value[part] for key, value in cut.items()} for part in range(parts)]
+        return {key: part_of(value, part, parts) for key, value in item.items()}
     if isinstance(item, tuple | list):
-        cut = [split(value, parts) for value in item]
-        return [type(item)(value[part] for value in cut) for part in range(parts)]
+        return type(item)(part_of(value, part, parts) for value in item)
     raise TypeError(f"labels that are cut into microbatches are tensors, tuples or dicts of them, not {type(item)}")
 
 

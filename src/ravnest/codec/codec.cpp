@@ -21,13 +21,6 @@ constexpr std::string_view kTopKPrefix = "topk:";
 
 bool is_share(double keep) { return keep > 0 && keep <= 1; }
 
-std::string_view name(CodecKind kind) {
-  for (const auto& [plain, its_kind] : kPlainNames) {
-    if (its_kind == kind) return plain;
-  }
-  return "topk";
-}
-
 const CodecKernels& fastest_codec() {
   static const CodecKernels kernels = codec_kernels().front();
   return kernels;
@@ -36,6 +29,13 @@ const CodecKernels& fastest_codec() {
 std::size_t blocks_of(std::size_t elements, std::size_t block) { return elements / block + (elements % block != 0); }
 
 }  // namespace
+
+std::string_view name(CodecKind kind) {
+  for (const auto& [plain, its_kind] : kPlainNames) {
+    if (its_kind == kind) return plain;
+  }
+  return "topk";
+}
 
 Result<Codec> parse_codec(std::string_view written) {
   for (const auto& [plain, kind] : kPlainNames) {
@@ -72,6 +72,11 @@ std::size_t encoded_size(const Codec& codec, std::size_t elements) {
     case CodecKind::kTopK: return topk_size(elements, topk_count(codec.keep, elements));
   }
   return 0;
+}
+
+bool is_encoded_size(CodecKind kind, std::size_t elements, std::size_t bytes) {
+  if (kind == CodecKind::kTopK) return topk_kept(elements, bytes).has_value();
+  return bytes == encoded_size({.kind = kind}, elements);
 }
 
 double encoded_share(const Codec& codec) {

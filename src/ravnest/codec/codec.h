@@ -50,12 +50,18 @@ constexpr Codec codec_for(bool compression) { return {.kind = compression ? Code
 // Reads "none", "fp16", "bf16", "int8", "int4", or "topk:SHARE" such as "topk:0.01"; kInvalid for anything else.
 Result<Codec> parse_codec(std::string_view written);
 
+// Without the share of top-k: "topk".
+std::string_view name(CodecKind kind);
+
 // As parse_codec reads it.
 std::string to_string(const Codec& codec);
 std::ostream& operator<<(std::ostream& out, const Codec& codec);
 
 // How many bytes `encode` writes for that many elements.
 std::size_t encoded_size(const Codec& codec, std::size_t elements);
+
+// Whether an encoding of that many elements may have so many bytes: for those who are told both, before they make room.
+bool is_encoded_size(CodecKind kind, std::size_t elements, std::size_t bytes);
 
 // Bytes per byte of float32, for long tensors.
 double encoded_share(const Codec& codec);

@@ -53,14 +53,18 @@ class Taker {
   std::size_t taken_ = 0;
 };
 
+Result<std::size_t> kept_in(ByteSpan in, std::size_t elements) {
+  if (const auto kept = topk_kept(elements, in.size())) return *kept;
+  return corrupt(in.size(), " bytes are not the size of a top-k encoding of ", elements, " elements");
+}
+
 // Calls visit(index, value) for each kept element, in order, and checks everything on the way.
 template <class Visit>
 Status for_each_kept(ByteSpan in, std::size_t elements, Visit visit) {
+  const auto sized = kept_in(in, elements);
+  if (!sized.ok()) return sized.status();
+  const std::size_t kept = *sized;
   const std::size_t groups = groups_of(elements);
-  const std::size_t kept = in.size() < groups * kCountBytes ? 0 : (in.size() - groups * kCountBytes) / kKeptBytes;
-  if (kept > elements || (kept == 0 && elements > 0) || in.size() != topk_size(elements, kept)) {
-    return corrupt(in.size(), " bytes are not the size of a top-k encoding of ", elements, " elements");
-  }
   const std::byte* places = in.data() + groups * kCountBytes;
   const std::byte* values = places + kept * kPlaceBytes;
   std::size_t next = 0;
@@ -97,6 +101,14 @@ std::size_t topk_size(std::size_t elements, std::size_t kept) {
   return groups_of(elements) * kCountBytes + kept * kKeptBytes;
 }
 
+std::optional<std::size_t> topk_kept(std::size_t elements, std::size_t bytes) {
+  const std::size_t counts = groups_of(elements) * kCountBytes;
+  if (bytes < counts || (bytes - counts) % kKeptBytes != 0) return std::nullopt;
+  const std::size_t kept = (bytes - counts) / kKeptBytes;
+  if (kept > elements || (kept == 0 && elements > 0)) return std::nullopt;
+  return kept;
+}
+
 void encode_topk(const CodecKernels& kernels, std::span<const float> values, std::size_t kept, std::byte* bytes) {
   const LargestMagnitudes largest = largest_magnitudes(kernels, values, kept);
   Taker taker(largest, kept, bytes + groups_of(values.size()) * kCountBytes);
@@ -120,6 +132,7 @@ void encode_topk(const CodecKernels& kernels, std::span<const float> values, std
 }
 
 Status decode_topk(ByteSpan in, std::span<float> out) {
+  if (const auto sized = kept_in(in, out.size()); !sized.ok()) return sized.status();
   std::ranges::fill(out, 0.0F);
   return for_each_kept(in, out.size(), [&](std::size_t index, float value) { out[index] = value; });
 }

@@ -141,6 +141,15 @@ TEST_F(TopKBytes, WithCountsThatDoNotAddUpAreCorrupt) {
   }
 }
 
+TEST_F(TopKBytes, OfAnotherNumberOfElementsAreRefusedBeforeAnythingIsWritten) {
+  for (const std::size_t elements : {0, 1, 65536, 65537 + 65536}) {
+    out_.assign(elements, 7);
+    EXPECT_FALSE(is_encoded_size(CodecKind::kTopK, elements, bytes_.size())) << elements;
+    EXPECT_EQ(decoded().code(), Code::kCorrupt);
+    EXPECT_EQ(std::ranges::count(out_, 7.0F), static_cast<std::ptrdiff_t>(elements));
+  }
+}
+
 TEST_F(TopKBytes, OfATensorWithFewerElementsThanAreKeptAreCorrupt) {
   std::vector<std::byte> bytes(4 + 6 * 3);
   bytes[0] = std::byte{3};

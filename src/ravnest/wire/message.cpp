@@ -43,8 +43,7 @@ Status check_order(const Tensor& tensor) {
   return corrupt("the order of a tensor's ", named.size(), " dimensions has ", tensor.order.size());
 }
 
-// Whether the tensor's bytes are as many as its type, shape and codec say. Top-k's own head says how many it kept: its
-// decoder checks that.
+// Whether the tensor's bytes are as many as its type, shape and codec say; of top-k, whether they may be.
 Status check_size(const Tensor& tensor) {
   const auto count = checked_count(tensor.shape);
   if (!count.ok()) return count.status();
@@ -57,11 +56,9 @@ Status check_size(const Tensor& tensor) {
   if (tensor.dtype != DType::kFloat32) {
     return corrupt("a compressed tensor is of ", dtype_name(tensor.dtype), "; only float32 is compressed");
   }
-  if (tensor.codec == codec::CodecKind::kTopK) return {};
-  const std::uint64_t expected = codec::encoded_size({tensor.codec, 1}, *count);
-  if (tensor.data.size() == expected) return {};
-  return corrupt("a compressed tensor of ", *count, " elements has ", tensor.data.size(), " bytes instead of ",
-                 expected);
+  if (codec::is_encoded_size(tensor.codec, *count, tensor.data.size())) return {};
+  return corrupt("a compressed tensor of ", *count, " elements has ", tensor.data.size(),
+                 " bytes, which no encoding of it has");
 }
 
 }  // namespace

@@ -149,6 +149,38 @@ TEST(Message, ACompressedTensorComesBackWithItsCodec) {
   }
 }
 
+// A compressed tensor as its bytes would be, whatever its shape says.
+Tensor claimed(codec::CodecKind kind, std::vector<std::int64_t> shape, std::size_t bytes) {
+  Tensor tensor = tensor_of(DType::kFloat32, std::move(shape), bytes);
+  tensor.codec = kind;
+  return tensor;
+}
+
+TEST(Message, ATopKTensorHasAtLeastTheBytesThatItsShapeAsksFor) {
+  using codec::CodecKind::kTopK;
+  const auto sent = [](Tensor tensor) { return encode(RingChunk{0, 0, 0, 0, 0, 0, std::move(tensor)}).status(); };
+  EXPECT_TRUE(sent(claimed(kTopK, {65537}, 2 * 4 + 6)).ok());
+  EXPECT_TRUE(sent(claimed(kTopK, {0}, 0)).ok());
+  for (const auto& [elements, bytes] : {std::pair<std::int64_t, std::size_t>{std::int64_t{1} << 33, 10},
+                                        {65537, 4 + 6},
+                                        {65537, 2 * 4},
+                                        {65537, 2 * 4 + 7},
+                                        {2, 4 + 3 * 6},
+                                        {0, 6}}) {
+    EXPECT_THAT(sent(claimed(kTopK, {elements}, bytes)).message(), HasSubstr("no encoding of it has")) << elements;
+  }
+}
+
+TEST(Message, AShapeThatItsBytesCanNotBeIsNotRead) {
+  const RingChunk sound{0, 0, 0, 0, 0, 0, claimed(codec::CodecKind::kTopK, {2}, 10)};
+  std::vector<std::byte> bytes = joined(*encode(sound));
+  ASSERT_TRUE(decode(received(bytes)).ok());
+  constexpr std::size_t kShape = 5 + 2 * 8 + 4 * 4 + 1 + 1 + 4;  // behind size, kind and fields, dtype, codec, count
+  constexpr std::int64_t kHuge = std::int64_t{1} << 33;
+  std::memcpy(bytes.data() + kShape, &kHuge, sizeof kHuge);
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("of 8589934592 elements has 10 bytes"));
+}
+
 TEST(Message, EncodingRefersToTheTensorsOwnBytes) {
   const Forward forward = sample_forward();
   const auto encoded = encode(forward);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "ravnest/wire/frame.h"
@@ -31,6 +32,33 @@ void check_body(Decode decode, ByteSpan bytes) {
   demand(again.size() <= bytes.size() && std::ranges::equal(again, bytes.first(again.size())));
 }
 
+// What a receiver makes room for by a tensor's shape is in proportion to what came of it.
+void check_tensor(const wire::Tensor& tensor) {
+  constexpr std::uint64_t kElementsPerByte =
+      65536 / 4;  // of top-k, at most: a count of 4 bytes for each 65536 elements
+  const std::uint64_t elements = wire::element_count(tensor);
+  demand(elements <= tensor.data.size() * kElementsPerByte);
+  if (tensor.codec == codec::CodecKind::kNone || elements > (1U << 20)) return;
+  std::vector<float> values(elements);
+  const Status decoded = codec::decode(tensor.codec, tensor.data.bytes, values);
+  demand(decoded.ok() || decoded.code() == Code::kCorrupt);
+}
+
+void check_tensors(const wire::Message& message) {
+  if (const auto* forward = std::get_if<wire::Forward>(&message)) {
+    for (const auto* edges : {&forward->tensors, &forward->model_inputs})
+      for (const wire::EdgeTensor& edge : *edges) check_tensor(edge.tensor);
+  } else if (const auto* backward = std::get_if<wire::Backward>(&message)) {
+    for (const wire::EdgeTensor& edge : backward->tensors) check_tensor(edge.tensor);
+  } else if (const auto* chunk = std::get_if<wire::RingChunk>(&message)) {
+    check_tensor(chunk->tensor);
+  } else if (const auto* report = std::get_if<wire::Report>(&message)) {
+    for (const wire::Tensor& output : report->outputs) check_tensor(output);
+  } else if (const auto* tied = std::get_if<wire::TiedTensors>(&message)) {
+    for (const wire::NamedTensor& named : tied->tensors) check_tensor(named.tensor);
+  }
+}
+
 void check_message(ByteSpan bytes) {
   const Slice buffer = wire::received(bytes);
   const auto message = wire::decode(buffer);
@@ -38,6 +66,7 @@ void check_message(ByteSpan bytes) {
     demand(message.status().code() == Code::kCorrupt);
     return;
   }
+  check_tensors(*message);
   // Padding and later fields may differ in the input; after one round they do not.
   const auto encoded = wire::encode(*message);
   demand(encoded.ok() && encoded->size <= bytes.size() + wire::kAlignment);

@@ -176,7 +176,7 @@ Status ModelWorker::place(const wire::Forward& part, const ir::Routing& routing,
                  ? invalid("input ", source.index, " of the model came, which is not read here")
                  : invalid("stage ", source.stage, " sent its output ", source.index, ", which is not read here");
     }
-    auto tensor = from_wire(edge.tensor, engine_.device());
+    auto tensor = from_wire(edge.tensor, engine_.device(), options_.codec);
     if (!tensor.ok()) return tensor.status();
     const auto i = static_cast<std::size_t>(found - routing.inputs.begin());
     pass.wanted[i] = edge.wants_gradient;
@@ -248,7 +248,7 @@ Result<std::vector<Outgoing>> ModelWorker::run_backward(const PassHead& head, st
   pass.outputs.clear();
   incoming->clear();
   if (ties_pass_by_pass(options_.schedule)) {
-    auto later = tied_.sum(std::move(tied), pass.version->parameters.size(), engine_.device());
+    auto later = tied_.sum(std::move(tied), pass.version->parameters, options_.codec);
     if (!later.ok()) return later.status();
     for (std::size_t i = 0; i < later->size(); ++i) roots.add(pass.version->parameters[i], (*later)[i]);
   }
@@ -282,7 +282,13 @@ Result<std::vector<Tensor>> ModelWorker::sum_answers(const Pass& pass, std::vect
   for (const wire::Backward& part : answers) {
     for (const wire::EdgeTensor& edge : part.tensors) {
       if (edge.index >= sums.size()) return invalid("stage ", part.stage, " sent a gradient of output ", edge.index);
-      auto gradient = from_wire(edge.tensor, engine_.device());
+      const Tensor& output = pass.outputs[edge.index];
+      if (!output.defined() || !has_sizes(edge.tensor, output.sizes())) {
+        return invalid("stage ", part.stage, " sent a gradient of output ", edge.index, " in sizes ",
+                       at::IntArrayRef(edge.tensor.shape), ", the output is ",
+                       output.defined() ? text(output.sizes()) : "no tensor");
+      }
+      auto gradient = from_wire(edge.tensor, engine_.device(), options_.codec);
       if (!gradient.ok()) return gradient.status();
       Tensor& sum = sums[edge.index];
       sum = sum.defined() ? sum + *gradient : std::move(*gradient);

@@ -97,6 +97,24 @@ TEST(ModelWorker, AGradientOfAnOutputThatIsNotThereIsRefused) {
               HasSubstr("stage 1 sent a gradient of output 1"));
 }
 
+// Two of other sizes would be added up to one as large as both together.
+TEST(ModelWorker, AGradientOfOtherSizesThanTheOutputIsRefused) {
+  Chain chain(layers(), {1}, with_criterion());
+  const PassHead head = training_pass(0);
+  ASSERT_TRUE(chain.forward(head, {batch()}).ok());
+  const at::Tensor column = at::ones({5, 1});
+  EXPECT_THAT(chain.worker(0).backward(head, {{0, 1, {edge(0, column)}}}, {}).status().message(),
+              HasSubstr("stage 1 sent a gradient of output 0 in sizes [5, 1], the output is [5, 2]"));
+}
+
+TEST(ModelWorker, ACodecThatTheRunDidNotAgreeOnIsRefused) {
+  Chain chain(layers(), {1}, with_criterion());
+  const PassHead head = training_pass(0);
+  const wire::EdgeTensor dense{0, false, to_wire(batch(), {codec::CodecKind::kTopK, 0.1}, true)};
+  EXPECT_THAT(chain.worker(1).forward(head, {{head, 0, {dense}, {}}}).status().message(),
+              HasSubstr("a tensor came as topk"));
+}
+
 TEST(ModelWorker, BytesThatAreNotWhatTheyClaimToBeAreRefused) {
   Chain chain(layers(), {1}, with_criterion());
   const PassHead head = training_pass(0);

@@ -29,7 +29,7 @@ Result<std::vector<Outgoing>> ModelWorker::run_update(const Update& update, std:
 
 Status ModelWorker::step(std::uint64_t number, std::vector<wire::TiedTensors> tied, std::vector<Outgoing>& outgoing) {
   if (!ties_pass_by_pass(options_.schedule)) {
-    auto later = tied_.sum(std::move(tied), gradients_.size(), engine_.device());
+    auto later = tied_.sum(std::move(tied), store_.parameters(), options_.codec);
     if (!later.ok()) return later.status();
     for (std::size_t i = 0; i < later->size(); ++i) {
       Tensor& sum = (*later)[i];

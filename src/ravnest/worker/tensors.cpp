@@ -46,6 +46,16 @@ std::vector<std::int64_t> sizes_in_memory(const wire::Tensor& tensor) {
   return sizes;
 }
 
+// Another codec, or another share of top-k, may stand for much more memory than the run's own.
+Status check_codec(const wire::Tensor& tensor, const codec::Codec& agreed) {
+  const std::uint64_t elements = wire::element_count(tensor);
+  if (tensor.codec == agreed.kind && tensor.data.size() == codec::encoded_size(agreed, elements)) return {};
+  const bool other_share = tensor.codec == agreed.kind;
+  return corrupt("a tensor came as ", codec::name(tensor.codec),
+                 other_share ? text(" of ", tensor.data.size(), " bytes for ", elements, " elements") : "",
+                 ", and the run's compression is ", agreed);
+}
+
 // The tensor that lies so in memory.
 at::Tensor in_shape(const at::Tensor& memory, const std::vector<std::uint8_t>& order) {
   if (order.empty()) return memory;
@@ -85,9 +95,12 @@ std::vector<wire::EdgeTensor> model_inputs(const std::vector<at::Tensor>& inputs
   return edges;
 }
 
-Result<at::Tensor> from_wire(const wire::Tensor& tensor, c10::Device device) {
+bool has_sizes(const wire::Tensor& tensor, at::IntArrayRef sizes) { return at::IntArrayRef(tensor.shape) == sizes; }
+
+Result<at::Tensor> from_wire(const wire::Tensor& tensor, c10::Device device, const codec::Codec& agreed) {
   const auto options = at::TensorOptions().dtype(graph::to_torch(tensor.dtype));
   if (tensor.codec != codec::CodecKind::kNone) {
+    if (Status expected = check_codec(tensor, agreed); !expected.ok()) return expected;
     const at::Tensor decoded = at::empty(sizes_in_memory(tensor), options);
     const std::span<float> out(decoded.data_ptr<float>(), static_cast<std::size_t>(decoded.numel()));
     if (Status status = codec::decode(tensor.codec, tensor.data.bytes, out); !status.ok()) return status;

@@ -24,7 +24,12 @@ wire::Tensor to_wire(const at::Tensor& tensor, const codec::Codec& codec, bool h
 // The model's inputs, flat, as the root's own edges, without those that are undefined; otherwise as to_wire.
 std::vector<wire::EdgeTensor> model_inputs(const std::vector<at::Tensor>& inputs, bool host);
 
-// A tensor that requires no gradient, to be read only. kCorrupt where the bytes are not what they claim to be.
-Result<at::Tensor> from_wire(const wire::Tensor& tensor, c10::Device device);
+// A tensor that requires no gradient, to be read only. kCorrupt where the bytes are not what they claim to be, and
+// where they are neither the elements as they are nor encoded as was `agreed`: so that the memory of what comes out is
+// in proportion to what came in.
+Result<at::Tensor> from_wire(const wire::Tensor& tensor, c10::Device device, const codec::Codec& agreed = {});
+
+// Whether it has these sizes: to be asked of what is to be added to something, before it is made a tensor.
+bool has_sizes(const wire::Tensor& tensor, at::IntArrayRef sizes);
 
 }  // namespace ravnest::worker

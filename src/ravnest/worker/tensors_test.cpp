@@ -22,7 +22,7 @@ wire::Tensor over_a_network(const wire::Tensor& tensor) {
 }
 
 at::Tensor arrived(const at::Tensor& tensor, const codec::Codec& codec = {}) {
-  const auto result = from_wire(over_a_network(to_wire(tensor, codec, true)), at::kCPU);
+  const auto result = from_wire(over_a_network(to_wire(tensor, codec, true)), at::kCPU, codec);
   EXPECT_TRUE(result.ok()) << result.status();
   return *result;
 }
@@ -65,6 +65,17 @@ TEST(Tensors, FloatsAreCompressedAndNothingElseIs) {
   EXPECT_TRUE(at::equal(again, floats.to(at::kHalf).to(at::kFloat)));
   EXPECT_EQ(again.strides(), floats.strides());
   EXPECT_TRUE(at::equal(arrived(at::arange(8), fp16), at::arange(8)));
+}
+
+TEST(Tensors, OnlyWhatTheRunAgreedOnIsUnpacked) {
+  const codec::Codec agreed{codec::CodecKind::kTopK, 0.5};
+  const at::Tensor floats = at::arange(1000, at::kFloat);
+  EXPECT_TRUE(from_wire(to_wire(floats, {}, true), at::kCPU, agreed).ok()) << "as it is it costs what it takes";
+  EXPECT_TRUE(from_wire(to_wire(floats, agreed, true), at::kCPU, agreed).ok());
+  // A tenth of the bytes would be sound, too, and stand for ten times as much memory.
+  for (const codec::Codec& other : {codec::Codec{codec::CodecKind::kTopK, 0.05}, codec::Codec{codec::CodecKind::kInt4}})
+    EXPECT_EQ(from_wire(to_wire(floats, other, true), at::kCPU, agreed).status().code(), Code::kCorrupt) << other;
+  EXPECT_EQ(from_wire(to_wire(floats, agreed, true), at::kCPU).status().code(), Code::kCorrupt);
 }
 
 }  // namespace

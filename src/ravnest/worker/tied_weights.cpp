@@ -21,6 +21,12 @@ std::vector<wire::NamedTensor>& tensors_for(int stage, std::vector<Outgoing>& me
   return std::get<wire::TiedTensors>(found->message).tensors;
 }
 
+Status check_sizes(const wire::Tensor& sent, const Tensor& own, std::uint32_t stage, const std::string& what) {
+  if (has_sizes(sent, own.sizes())) return {};
+  return invalid("stage ", stage, " sent ", what, " in sizes ", at::IntArrayRef(sent.shape), ", here they are ",
+                 own.sizes());
+}
+
 }  // namespace
 
 TiedWeights::TiedWeights(const ir::StageInfo& stage, const std::vector<std::string>& names,
@@ -55,18 +61,21 @@ std::vector<Outgoing> TiedWeights::messages_for(const std::vector<int>& stages, 
   return messages;
 }
 
-Result<std::vector<Tensor>> TiedWeights::sum(std::vector<wire::TiedTensors> sent, std::size_t parameters,
-                                             c10::Device device) const {
+Result<std::vector<Tensor>> TiedWeights::sum(std::vector<wire::TiedTensors> sent, std::span<const Tensor> parameters,
+                                             const codec::Codec& agreed) const {
   // The last stage first: as one process would add them up.
   std::ranges::sort(sent, std::greater(), &wire::TiedTensors::stage);
-  std::vector<Tensor> sums(parameters);
+  std::vector<Tensor> sums(parameters.size());
   for (const wire::TiedTensors& part : sent) {
     for (const wire::NamedTensor& named : part.tensors) {
       const Weight* weight = find(named.name);
       if (weight == nullptr || weight->keeper != self_) {
         return invalid("stage ", part.stage, " sent a gradient of \"", named.name, "\", which is not kept here");
       }
-      auto gradient = from_wire(named.tensor, device);
+      const Tensor& own = parameters[weight->parameter];
+      const std::string what = text("a gradient of \"", named.name, "\"");
+      if (Status fits = check_sizes(named.tensor, own, part.stage, what); !fits.ok()) return fits;
+      auto gradient = from_wire(named.tensor, own.device(), agreed);
       if (!gradient.ok()) return gradient.status();
       Tensor& sum = sums[weight->parameter];
       sum = sum.defined() ? sum + *gradient : std::move(*gradient);
@@ -105,12 +114,9 @@ Status TiedWeights::adopt(const wire::TiedTensors& values, std::span<const Tenso
       return invalid("stage ", values.stage, " sent values of \"", named.name, "\", which it does not keep");
     }
     const Tensor& own = parameters[weight->parameter];
+    if (Status fits = check_sizes(named.tensor, own, values.stage, text('"', named.name, '"')); !fits.ok()) return fits;
     auto value = from_wire(named.tensor, own.device());
     if (!value.ok()) return value.status();
-    if (value->sizes() != own.sizes()) {
-      return invalid("stage ", values.stage, " sent \"", named.name, "\" in sizes ", value->sizes(), ", here they are ",
-                     own.sizes());
-    }
     own.copy_(*value);
   }
   return {};

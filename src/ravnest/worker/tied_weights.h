@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
+#include "ravnest/codec/codec.h"
 #include "ravnest/graph/ir/graph.h"
 #include "ravnest/optim/store.h"
 #include "ravnest/worker/worker.h"
@@ -28,8 +29,9 @@ class TiedWeights {
 
   // What the users of weights that are kept here sent, added up, by parameter; undefined where nothing came. This
   // stage's own gradients are to be added to it, not the other way round: so one process would do it.
-  Result<std::vector<at::Tensor>> sum(std::vector<wire::TiedTensors> sent, std::size_t parameters,
-                                      c10::Device device) const;
+  // kInvalid where something does not fit `parameters`; `agreed` as in from_wire.
+  Result<std::vector<at::Tensor>> sum(std::vector<wire::TiedTensors> sent, std::span<const at::Tensor> parameters,
+                                      const codec::Codec& agreed) const;
   // Takes the gradients of weights that are kept elsewhere out, as messages for their keepers.
   std::vector<Outgoing> take_out(std::span<at::Tensor> gradients, std::uint64_t number,
                                  const std::function<wire::Tensor(const at::Tensor&)>& pack) const;

@@ -72,6 +72,8 @@ TEST(TiedWeights, WhatDoesNotFitIsRefused) {
               HasSubstr("stage 0 sent values of \"shift\", which it does not keep"));
   EXPECT_THAT(chain.worker(1).adopt(of_embedding(false, 0, at::zeros({4}))).message(),
               HasSubstr("stage 0 sent \"embed.weight\" in sizes [4], here they are [6, 4]"));
+  EXPECT_THAT(chain.worker(0).update({}, {of_embedding(true, 1, at::zeros({6, 1}))}).status().message(),
+              HasSubstr("stage 1 sent a gradient of \"embed.weight\" in sizes [6, 1], here they are [6, 4]"));
   EXPECT_THAT(chain.worker(1).update({}, {of_embedding(true, 0, weight)}).status().message(),
               HasSubstr("stage 0 sent a gradient of \"embed.weight\", which is not kept here"));
 }

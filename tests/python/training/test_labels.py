@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from ravnest.training.labels import digest_of, items_of, label_part, split
+from ravnest.training.labels import digest_of, items_of, label_part, part_of
 
 
 class Rows(Dataset):
@@ -100,8 +100,15 @@ def test_a_digest_tells_values_types_and_shapes_apart():
 
 def test_items_are_split_member_by_member():
     x, y = tensors()
-    parts = split({"x": x, "pair": (y, [y])}, 3)
+    parts = [part_of({"x": x, "pair": (y, [y])}, part, 3) for part in range(3)]
     assert [len(part["x"]) for part in parts] == [9, 8, 8]
     assert torch.equal(torch.cat([part["pair"][1][0] for part in parts]), y)
     with pytest.raises(TypeError, match="microbatches"):
-        split("text", 2)
+        part_of("text", 0, 2)
+
+
+def test_parts_are_those_of_torch_and_cost_nothing_for_the_others():
+    x, _ = tensors()
+    for parts in (1, 2, 7, 25, 40):
+        assert all(torch.equal(part_of(x, i, parts), each) for i, each in enumerate(x.tensor_split(parts)))
+    assert len(part_of(x, 2**32 - 2, 2**32 - 1)) == 0

@@ -16,6 +16,11 @@ Result<std::vector<std::string>> gather_texts(Communicator& communicator, const 
   sizes[self] = static_cast<std::int64_t>(own.size());
   const auto sized = communicator.sum(std::span(sizes));
   if (Status summed = wait(*sized); !summed.ok()) return summed;
+  const auto too_long = std::ranges::find_if(sizes, [](auto size) { return size < 0 || size > kLongestText; });
+  if (too_long != sizes.end()) {
+    return invalid("rank ", too_long - sizes.begin(), " has a text of ", *too_long, " bytes for the others, and ",
+                   kLongestText, " are the most");
+  }
   const std::int64_t longest = *std::ranges::max_element(sizes);
   if (longest == 0) return std::vector<std::string>(world);
   at::Tensor host = at::zeros({static_cast<std::int64_t>(world) * longest}, at::kByte);

@@ -3,6 +3,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,10 @@
 
 namespace ravnest::strategy {
 
-// Each rank's text, by rank, on all of them. `device` is the communicator's.
+inline constexpr std::int64_t kLongestText = 1 << 20;
+
+// Each rank's text, by rank, on all of them. `device` is the communicator's. kInvalid where one is longer than
+// kLongestText: all ranks make room for what each says that it has.
 Result<std::vector<std::string>> gather_texts(Communicator& communicator, const std::string& own, c10::Device device,
                                               const Waiter& wait);
 

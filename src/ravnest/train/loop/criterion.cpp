@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -14,6 +15,14 @@ namespace ravnest::train {
 namespace {
 
 using worker::CriterionResult;
+
+// What tensor_split cuts at that place, without making all the parts that a message speaks of.
+at::Tensor part_of(const at::Tensor& whole, std::int64_t part, std::int64_t parts) {
+  if (whole.dim() == 0) throw std::runtime_error("targets of a batch that is cut into parts have no first dimension");
+  const std::int64_t rows = whole.size(0) / parts;
+  const std::int64_t left = whole.size(0) % parts;  // one more in each of the first parts
+  return whole.narrow(0, part * rows + std::min(part, left), rows + (part < left ? 1 : 0));
+}
 
 struct Targets {
   DatasetTargets source;
@@ -37,7 +46,7 @@ class LeafCriterion {
     const bool trains = head.kind == wire::PassKind::kTrain;
     const at::Tensor output = output_of(outputs, trains ? options_.train_output : options_.eval_output);
     at::Tensor target = targets_of(head, trains);
-    if (head.parts > 1) target = target.tensor_split(head.parts)[head.part];
+    if (head.parts > 1) target = part_of(target, head.part, head.parts);
     target = target.to(output.device());
     if (!trains) {
       const auto [correct, counted] = correct_of(output, target);
