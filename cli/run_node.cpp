@@ -38,18 +38,22 @@ Status share_cores(const NodeRequest& request, int threads) {
 }  // namespace
 
 Status run_node(const NodeRequest& request) {
-  const auto config = train::read_train_config(request.config);
-  if (!config.ok()) return config.status();
-  if (Status shared = share_cores(request, config->threads); !shared.ok()) return shared;
   train::NodeOptions options;
   options.name = request.name;
   options.node_data = request.node_data;
   options.trained = request.trained;
   options.software = request.software;
   options.background = request.background;
-  options.device = c10::Device(config->device);
   const Logger log(request.name, Level::kInfo);
   options.log = log;
+  const auto config = train::read_train_config(request.config);
+  if (!config.ok()) {
+    // The others would wait for this node in vain. Who can't be told will see that it is not there.
+    (void)train::Node::withdraw(options, {text("failed: ", config.status().message())});
+    return config.status();
+  }
+  if (Status shared = share_cores(request, config->threads); !shared.ok()) return shared;
+  options.device = c10::Device(config->device);
   report::Progress progress(std::cerr, terminal_progress());
   auto node = train::Node::open(std::move(options));
   if (!node.ok()) return node.status();

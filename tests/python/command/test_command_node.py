@@ -226,6 +226,25 @@ def test_a_bad_config_is_one_line(alone, change, part):
     assert part in result.stderr
 
 
+@pytest.mark.parametrize("broken", ["epochs = 0", None])
+def test_a_config_that_is_wrong_on_one_node_is_said_on_all(folder, processes, tmp_path, broken):
+    npy_run.write_files(folder)
+    start(folder, ["node_0", "node_2"], processes)
+    for name in ("node_0", "node_2"):
+        wait_for_line(processes[name], "waiting for")
+    other = tmp_path / "other"
+    shutil.copytree(folder / "node_data", other / "node_data")
+    if broken:
+        (other / "train.toml").write_text((folder / "train.toml").read_text().replace("epochs = 3", broken))
+    processes["node_1"] = command.start("node", "node_1", cwd=other)
+    ended = outcomes(processes)
+    assert all(status == 1 for status, _ in ended.values()), ended
+    own = ended["node_1"][1].removeprefix("ravnest: ")
+    assert "train.toml" in own
+    for name in ("node_0", "node_2"):
+        assert ended[name][1].endswith(f"ravnest: node_1 (stage 1) failed: {own}"), ended
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
