@@ -1,7 +1,9 @@
 """Settings of a node as users write them, and as the core takes them."""
 
+from collections.abc import Mapping
 from math import inf
 from numbers import Integral, Real
+from typing import Any
 
 
 def compression_name(written: bool | str | None) -> str:
@@ -18,6 +20,16 @@ def whole_number(name: str, value: int, most: int = 2**31 - 1, least: int = 1) -
     if value > most:
         raise ValueError(f"{name} must be at most {most}, not {value}")
     return int(value)
+
+
+def keywords(name: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What was given to be passed on by keyword."""
+    if given is None:
+        return {}
+    try:
+        return dict(given)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a dict of keywords, not {given!r}") from None
 
 
 def number(name: str, value: float) -> float:

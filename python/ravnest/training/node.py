@@ -11,7 +11,7 @@ from ..capture.autocast import refuse_autocast_around
 from ..engine.signature import Signature
 from ..keywords import refuse_unknown
 from ..seed import current_seed
-from ..settings import check_training_numbers, compression_name, outer_settings, whole_number
+from ..settings import check_training_numbers, compression_name, keywords, outer_settings, whole_number
 from .configure import configure, criterion_of
 from .criterion import farewell_of
 from .custom_stage import captured_stage
@@ -160,7 +160,7 @@ class Node(Feeding):
         self.strategy = strategy
         self._of_strategy = {
             "example_args": example_args,
-            "example_kwargs": dict(example_kwargs or {}),
+            "example_kwargs": {},
             "broadcast_buffers": broadcast_buffers,
             "units": units,
             "backend": backend,
@@ -172,13 +172,14 @@ class Node(Feeding):
         self.criterion, self.labels, self.test_labels = criterion, labels, test_labels
         self.update_frequency, self.microbatches = update_frequency, microbatches
         self.reduce_factor, self.average, self.average_optim = reduce_factor, average, average_optim
-        self.device, self.schedule, self.window, self.recompute = torch.device(device), schedule, window, recompute
+        self.schedule, self.window, self.recompute = schedule, window, recompute
         self.compression = compression_name(compression)
         self.loss_filename = loss_filename
         self.clip_value, self.clip_norm = clip_value, clip_norm
         self.seed = current_seed() if seed is None else seed
         self.progress = progress
-        self._scheduler = StageScheduler(lr_scheduler, dict(lr_scheduler_params or {}), lr_step_on_epoch_change)
+        self.device = torch.device("cpu")  # what was given is looked at when others can be told
+        self._scheduler = StageScheduler(None, None, lr_step_on_epoch_change)
         self.batch_size: int | None = None  # of labels that come without batches; None: as planned
         self._shard: bool | None = None  # whether training data are cut, once a Trainer has said so
         self.outer: tuple[float, float] | None = None
@@ -188,11 +189,14 @@ class Node(Feeding):
             refuse_unknown("Node", kwargs, Node.__init__)
             self.outer = outer_settings(outer, outer_momentum, outer_rate)
             check_training_numbers(self)
+            self.device = torch.device(device)
+            self.schedule_rates(lr_scheduler, lr_scheduler_params)
+            self._of_strategy["example_kwargs"] = keywords("example_kwargs", example_kwargs)
             return None if threads is None else whole_number("threads", threads)
 
         self._join(model, check, node_data, trained, insecure)
         try:
-            self._make(self._member, optimizer, dict(optimizer_params or {}))
+            self._make(self._member, optimizer, keywords("optimizer_params", optimizer_params))
         except BaseException as error:
             self._member.stop(*farewell_of(error))
             self._member.close()
@@ -207,10 +211,11 @@ class Node(Feeding):
         options = _core.NodeOptions()
         options.name, options.software = self.name, _core.__version__
         options.node_data, options.trained = node_data, trained
-        options.device, options.insecure = self.device, insecure
+        options.insecure = insecure
         joins = False
         try:
             share_cores(node_data, self.name, check())
+            options.device = self.device
             given = [name for name, value in self._of_strategy.items() if value != _WITHOUT_STRATEGY[name]]
             if given:
                 raise ValueError(f"{given[0]}= belongs to a strategy: Node(strategy='ddp', ...)")
@@ -292,14 +297,18 @@ class Node(Feeding):
         """The batch size that the model was planned for."""
         return self._member.batch
 
-    def schedule_rates(self, lr_scheduler: Callable[..., Any], lr_scheduler_params: Mapping[str, Any] | None) -> None:
+    def schedule_rates(
+        self, lr_scheduler: Callable[..., Any] | None, lr_scheduler_params: Mapping[str, Any] | None
+    ) -> None:
         """Take another scheduler than the one that the node was made with; before the first call.
 
         Args:
             lr_scheduler: A class or a function `(optimizer, **lr_scheduler_params)`.
             lr_scheduler_params: Its keywords.
         """
-        self._scheduler = self._scheduler.replaced_by(lr_scheduler, dict(lr_scheduler_params or {}))
+        self._scheduler = self._scheduler.replaced_by(
+            lr_scheduler, keywords("lr_scheduler_params", lr_scheduler_params)
+        )
 
     def _tensors(self) -> tuple[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]]:
         return self._member.parameters(), self._member.buffers()

@@ -83,6 +83,21 @@ def test_those_who_come_later_hear_the_reason_too(cluster):
     assert str(errors["node_0"]).startswith("node_1 (stage 1) failed: its script raised ")
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("device", "cudaa", "RuntimeError: Expected one of cpu, "),
+        ("lr_scheduler_params", 5, "TypeError: lr_scheduler_params must be a dict of keywords"),
+        ("optimizer_params", [0.1], "TypeError: optimizer_params must be a dict of keywords"),
+    ],
+)
+def test_what_a_node_does_not_take_is_said_on_all(cluster, option, value, sentence):
+    _, errors = cluster.run_to_the_end(train, lambda name: {option: value} if name == "node_1" else {})
+    assert sorted(errors) == cluster.names
+    assert str(errors["node_0"]) == str(errors["node_2"])
+    assert str(errors["node_0"]).startswith(f"node_1 (stage 1) failed: its script raised {sentence}")
+
+
 def test_a_script_that_raises_before_it_trains(cluster):
     def before(node):
         if node.name == "node_2":
