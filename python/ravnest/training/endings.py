@@ -1,16 +1,19 @@
 """How a node's process ends: with one sentence, last and once, and an exit status that tells."""
 
 import atexit
+import contextlib
 import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 
 from ..errors import Error, Interrupted
 
 INTERRUPTED_STATUS = 130  # what shells say of a command that Ctrl-C has ended
 
 _names = set()  # of this process's nodes
+_held: list[int] | None = None  # signals that wait; None: they act at once
 _heeded = {}  # signal -> the pid that heeds it: a process that is forked off does not
 
 
@@ -37,9 +40,32 @@ def end_in_words(name: str) -> None:
             signal.signal(number, _interrupt)
 
 
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """What would raise Interrupted meanwhile does so at the end: for what must not get lost before it has its name."""
+    global _held
+    if threading.current_thread() is not threading.main_thread():
+        yield  # nothing is raised here
+        return
+    _held = []
+    try:
+        yield
+    finally:
+        held, _held = _held, None
+    if held:
+        raise _interruption()
+
+
+def _interruption() -> Interrupted:
+    return Interrupted(f"{', '.join(sorted(_names))} was interrupted")
+
+
 def _interrupt(number, frame):
     if _heeded.get(number) == os.getpid():
-        raise Interrupted(f"{', '.join(sorted(_names))} was interrupted")
+        if _held is None:
+            raise _interruption()
+        _held.append(number)
+        return
     if number == signal.SIGINT:
         signal.default_int_handler(number, frame)
     signal.signal(number, signal.SIG_DFL)

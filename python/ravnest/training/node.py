@@ -15,7 +15,7 @@ from ..settings import check_training_numbers, compression_name, keywords, outer
 from .configure import configure, criterion_of
 from .criterion import farewell_of
 from .custom_stage import captured_stage
-from .endings import end_in_words
+from .endings import end_in_words, uninterrupted
 from .environment import name_from_outside, share_cores
 from .feeding import Feeding
 from .optimizers import StageOptimizer
@@ -194,12 +194,13 @@ class Node(Feeding):
             self._of_strategy["example_kwargs"] = keywords("example_kwargs", example_kwargs)
             return None if threads is None else whole_number("threads", threads)
 
-        self._join(model, check, node_data, trained, insecure)
         try:
+            self._join(model, check, node_data, trained, insecure)
             self._make(self._member, optimizer, keywords("optimizer_params", optimizer_params))
         except BaseException as error:
-            self._member.stop(*farewell_of(error))
-            self._member.close()
+            if self._core is not None:
+                self._core.stop(*farewell_of(error))
+                self._core.close()
             raise
 
     @staticmethod
@@ -221,7 +222,8 @@ class Node(Feeding):
                 raise ValueError(f"{given[0]}= belongs to a strategy: Node(strategy='ddp', ...)")
             with captured_stage(model, node_data, self.name) as options.custom_stage:
                 joins = True
-                self._core = _core.Node(options)
+                with uninterrupted():  # others must hear of it, which takes a core that is bound
+                    self._core = _core.Node(options)
         except BaseException as error:
             if not joins:  # otherwise the core has told the others itself
                 _core.withdraw(options, *farewell_of(error))

@@ -38,6 +38,21 @@ with Node(optimizer=torch.optim.Adam, criterion=criterion, labels=train) as node
     WORK
 """
 
+# The signal comes while the core is made: it is looked at as soon as that returns, before anyone has the result.
+LOADING = """
+import os, signal, torch
+from ravnest import Node, _core
+
+class Loading(_core.Node):
+    def __init__(self, options):
+        super().__init__(options)
+        os.kill(os.getpid(), signal.SIGINT)
+
+_core.Node = Loading
+with Node(optimizer=torch.optim.Adam) as node:
+    pass
+"""
+
 
 @pytest.fixture(scope="module")
 def alone_folder(tmp_path_factory):
@@ -68,6 +83,22 @@ def test_a_signal_to_all_nodes_ends_each_with_its_sentence(folder, processes, by
         assert "Traceback" not in output
         assert output.strip().splitlines()[-1].endswith("was interrupted"), output
         assert output.count("was interrupted") == 1, output
+
+
+def test_ctrl_c_while_the_stage_is_loaded_is_said_on_all(folder, processes):
+    script = folder / "loading.py"
+    script.write_text(f"import sys\nsys.path.append({str(TESTS)!r})\n" + LOADING)
+    for name in ("node_0", "node_2"):
+        processes[name] = start(SCRIPTS / "node_script.py", name, folder, "1")
+        wait_for_line(processes[name], "waiting for")
+    processes["node_1"] = start(script, "node_1", folder)
+    for name, (status, output) in outcomes(processes).items():
+        own = name == "node_1"
+        assert status == (130 if own else 1), (name, output)
+        assert output.strip().splitlines()[-1] == f"ravnest: node_1 {'' if own else '(stage 1) '}was interrupted", (
+            output
+        )
+        assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("when", ["before its first call", "while it waits for the others"])
