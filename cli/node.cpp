@@ -15,7 +15,7 @@ void run(NodeRequest request) {
   request.software = release();
   request.threads_are_set = std::getenv("OMP_NUM_THREADS") != nullptr;
   request.background = std::make_shared<Background>();
-  train_until_told(request.name, [&](const std::function<Status()>& poll) {
+  train_until_told(request.name, *request.background, [&](const std::function<Status()>& poll) {
     request.poll = poll;
     return run_node(request);
   });

@@ -60,7 +60,8 @@ void run(TrainOptions& options) {
   request.token = token_of(options, environment);
   request.software = release();
   request.threads_are_set = environment.contains("OMP_NUM_THREADS");
-  train_until_told(request.place.world == 1 ? "the training" : strategy::rank_name(*request.place.rank),
+  Background none;
+  train_until_told(request.place.world == 1 ? "the training" : strategy::rank_name(*request.place.rank), none,
                    [&](const std::function<Status()>& poll) {
                      request.poll = poll;
                      return run_train(request);

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -94,6 +95,18 @@ void bind_node(py::module_& module) {
       .def_readwrite("device", &train::NodeOptions::device)
       .def_readwrite("insecure", &train::NodeOptions::insecure);
   bind_training_options(module);
+  // Until others are told of all failures; what a signal's handler raises meanwhile ends that. `hurry`, which a handler
+  // may call, lets nobody wait for peers that are not there.
+  module.def("finish_telling", [] {
+    for (;;) {
+      {
+        const py::gil_scoped_release release;
+        if (background()->done_by(SystemClock().now() + std::chrono::milliseconds(50))) return;
+      }
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    }
+  });
+  module.def("hurry", [] { background()->hurry(); });
   module.def("withdraw", &withdraw, py::arg("options"), py::arg("reason"), py::arg("interrupted"));
   // Where the planned stage of that node is.
   module.def(

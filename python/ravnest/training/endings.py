@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 
+from .. import _core
 from ..errors import Error, Interrupted
 
 INTERRUPTED_STATUS = 130  # what shells say of a command that Ctrl-C has ended
@@ -26,7 +27,7 @@ def end_in_words(name: str) -> None:
     if not _names:
         before = sys.excepthook
         sys.excepthook = lambda kind, error, trace: _show(before, kind, error, trace)
-        atexit.register(_ignore_signals)
+        atexit.register(_end, os.getpid())
     _names.add(name)
     if threading.current_thread() is not threading.main_thread():
         return  # Python allows it nowhere else
@@ -50,6 +51,10 @@ def uninterrupted() -> Iterator[None]:
     _held = []
     try:
         yield
+    except BaseException:
+        if _held:
+            _core.hurry()  # what failed is what all are told, and nobody waits for those who are not there
+        raise
     finally:
         held, _held = _held, None
     if held:
@@ -72,11 +77,16 @@ def _interrupt(number, frame):
     os.kill(os.getpid(), number)
 
 
-def _ignore_signals():
-    """All is done, and the process about to end: a signal comes too late to end it otherwise."""
-    for number, pid in _heeded.items():
-        if pid == os.getpid() and signal.getsignal(number) is _interrupt:
-            signal.signal(number, signal.SIG_IGN)
+def _end(process: int) -> None:
+    """All is done but to tell others of a failure: a signal cuts that short, and comes too late to end it otherwise."""
+    if process != os.getpid():
+        return  # it was forked off, and is no node
+    ours = [number for number, pid in _heeded.items() if pid == process and signal.getsignal(number) is _interrupt]
+    for number in ours:
+        signal.signal(number, lambda number, frame: _core.hurry())
+    _core.finish_telling()
+    for number in ours:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _show(before, kind, error, trace):

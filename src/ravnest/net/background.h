@@ -3,6 +3,7 @@
 // A program that fails says so at once, and tells the network of it meanwhile. Safe from any thread.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "ravnest/base/clock.h"
 #include "ravnest/base/mutex.h"
 #include "ravnest/net/background_tasks.h"
 
@@ -25,16 +27,38 @@ class Background {
   // Does `work`, which does not throw, on a thread of its own; here and now where there can be no more threads.
   // `name` is for those who wait for it.
   void start(const std::string& name, const std::function<void()>& work) {
+    {
+      const MutexLock lock(mutex_);
+      ++running_;
+    }
     try {
-      std::thread thread([work] {
+      std::thread thread([this, work] {
         block_signals();
         work();
+        done();
       });
       const MutexLock lock(mutex_);
       threads_.emplace(name, std::move(thread));
     } catch (const std::system_error&) {
       work();
+      done();
     }
+  }
+
+  // Whoever waits for what was started has no more time: work that takes long asks `hurried` now and then. Until all of
+  // it is done.
+  void hurry() {
+    const MutexLock lock(mutex_);
+    hurried_ = running_ > 0;
+  }
+  bool hurried() {
+    const MutexLock lock(mutex_);
+    return hurried_;
+  }
+  // Whether all that was started is done by then.
+  bool done_by(TimePoint deadline) {
+    const MutexLock lock(mutex_);
+    return changed_.wait_until(mutex_, deadline, [&]() RAVNEST_REQUIRES(mutex_) { return running_ == 0; });
   }
 
   // Until what was started under that name is done, or all that was.
@@ -62,7 +86,17 @@ class Background {
     for (auto& [name, thread] : threads) thread.join();
   }
 
+  void done() {
+    const MutexLock lock(mutex_);
+    --running_;
+    hurried_ = hurried_ && running_ > 0;
+    changed_.notify_all();
+  }
+
   Mutex mutex_;
+  ConditionVariable changed_;
+  std::size_t running_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  bool hurried_ RAVNEST_GUARDED_BY(mutex_) = false;
   Threads threads_ RAVNEST_GUARDED_BY(mutex_);
 };
 

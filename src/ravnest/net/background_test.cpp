@@ -40,5 +40,21 @@ TEST(Background, WhatWasStartedUnderANameIsWaitedForByIt) {
   go.set_value();
 }
 
+TEST(Background, OneThatIsInAHurrySaysSoUntilAllIsDone) {
+  Background background;
+  background.hurry();
+  EXPECT_FALSE(background.hurried()) << "there is nothing to be done";
+  std::promise<void> seen;
+  background.start("patient", [&] {
+    while (!background.hurried()) std::this_thread::yield();
+    seen.set_value();
+  });
+  EXPECT_FALSE(background.done_by(SystemClock().now()));
+  background.hurry();
+  seen.get_future().wait();
+  EXPECT_TRUE(background.done_by(SystemClock().now() + std::chrono::seconds(60)));
+  EXPECT_FALSE(background.hurried()) << "what is started next has its time";
+}
+
 }  // namespace
 }  // namespace ravnest

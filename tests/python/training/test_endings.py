@@ -282,9 +282,8 @@ def test_a_wrong_number_in_train_toml_names_its_line(alone_folder, change, words
     assert result.returncode == 1 and f"train.toml, line {line}: {words}" in result.stderr, result.stderr
 
 
-@pytest.mark.parametrize("by", ["python", "command"])
-def test_a_damaged_stage_is_said_before_the_others_are_told(folder, processes, by):
-    """Nobody else is there: for some seconds the node waits for someone to tell, and has said what is wrong before."""
+def start_damaged(folder, processes, by) -> str:
+    """Its last line, as soon as that is there. Nobody else is: for some seconds it waits for someone to tell."""
     for stage in folder.glob("node_data/cluster_0/*/submod.pt"):
         stage.write_bytes(stage.read_bytes()[:1000])
     npy_run.write_files(folder)
@@ -292,9 +291,22 @@ def test_a_damaged_stage_is_said_before_the_others_are_told(folder, processes, b
         processes["node_1"] = start(SCRIPTS / "node_script.py", "node_1", folder, "1")
     else:
         processes["node_1"] = command.start("node", "node_1", cwd=folder)
-    lines = wait_for_line(processes["node_1"], "ravnest.Error: " if by == "python" else "ravnest: ")
+    return wait_for_line(processes["node_1"], "ravnest.Error: " if by == "python" else "ravnest: ")[-1]
+
+
+@pytest.mark.parametrize("by", ["python", "command"])
+def test_a_damaged_stage_is_said_before_the_others_are_told(folder, processes, by):
+    assert "submod.pt" in start_damaged(folder, processes, by)
     said = time.monotonic()
-    assert "submod.pt" in lines[-1]
     status, output = outcomes(processes)["node_1"]
     assert status == 1 and output == "", "that was the last line"
     assert time.monotonic() - said > 1, "it was told to others first"
+
+
+@pytest.mark.parametrize("by", ["python", "command"])
+@pytest.mark.parametrize("number", [signal.SIGINT, *soaked(signal.SIGTERM, signal.SIGHUP)])
+def test_a_signal_ends_the_wait_for_others_who_might_hear_of_a_failure(folder, processes, by, number):
+    start_damaged(folder, processes, by)
+    processes["node_1"].send_signal(number)
+    status, output = outcomes(processes, 2)["node_1"]
+    assert status == 1 and output == "", "it had failed, and said so"

@@ -1,5 +1,6 @@
 #include "ravnest/train/node/farewell.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -19,6 +20,8 @@ constexpr Duration kAloneTime = seconds(4);
 constexpr Duration kTogetherTime = seconds(8);
 // For them when this node was interrupted.
 constexpr Duration kInterruptedTime = seconds(1);
+// Between two looks at who is there and who is in a hurry.
+constexpr Duration kLookEvery = std::chrono::milliseconds(50);
 // For whoever has the address to say who it is.
 constexpr Duration kAskingTime = seconds(3);
 
@@ -62,8 +65,8 @@ Joined join_network(const tcp::Options& network) {
   return {opened.status(), other.ok() ? std::move(*other) : nullptr};
 }
 
-void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nodes, int stage,
-              const Farewell& farewell) {
+void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nodes, int stage, const Farewell& farewell,
+              const std::function<bool()>& hurried) {
   const wire::Failed told{
       .stage = static_cast<std::uint32_t>(stage), .lost = false, .reason = printable_reason(farewell.reason)};
   const auto hearing = std::make_shared<Hearing>();
@@ -88,28 +91,29 @@ void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nod
     }
     return false;
   };
-  const TimePoint start = SystemClock().now();
-  MutexLock lock(hearing->mutex);
-  if (!hearing->changed.wait_until(hearing->mutex, start + (farewell.interrupted ? kInterruptedTime : kAloneTime),
-                                   all_heard) &&
-      !farewell.interrupted) {
-    lock.unlock();
-    const bool together = someone_is_there();
-    lock.lock();
-    if (together) hearing->changed.wait_until(hearing->mutex, start + kTogetherTime, all_heard);
+  const auto worth_waiting = [&] {
+    if (farewell.interrupted || (hurried && hurried())) return kInterruptedTime;
+    return someone_is_there() ? kTogetherTime : kAloneTime;
+  };
+  const SystemClock clock;
+  const TimePoint start = clock.now();
+  for (bool heard = false; !heard;) {
+    const TimePoint end = start + worth_waiting();
+    const TimePoint now = clock.now();
+    if (now >= end) break;
+    const MutexLock lock(hearing->mutex);
+    heard = hearing->changed.wait_until(hearing->mutex, std::min(end, now + kLookEvery), all_heard);
   }
-  lock.unlock();
-  (void)endpoint.close(SystemClock().now());
+  (void)endpoint.close(clock.now());
 }
 
 void tell_why(Background* background, std::unique_ptr<transport::Endpoint> endpoint,
               const std::vector<std::string>& nodes, int stage, const Farewell& farewell) {
   const std::string name = endpoint->name();
-  const auto telling = [own = std::shared_ptr(std::move(endpoint)), nodes, stage, farewell] {
-    tell_why(*own, nodes, stage, farewell);
-  };
-  if (background == nullptr) return telling();
-  background->start(name, telling);
+  if (background == nullptr) return tell_why(*endpoint, nodes, stage, farewell);
+  background->start(name, [background, own = std::shared_ptr(std::move(endpoint)), nodes, stage, farewell] {
+    tell_why(*own, nodes, stage, farewell, [background] { return background->hurried(); });
+  });
 }
 
 }  // namespace ravnest::train

@@ -4,6 +4,7 @@
 // and a second process of a running node finds the address taken: it ends, and says nothing to anyone in that name.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,10 +36,11 @@ struct Farewell {
 
 // Tells all `nodes` but this one, which is at `stage`, that it ends, and closes the endpoint. Peers that are there hear
 // of it at once; for those that are not there yet it waits a few seconds, and longer where some are: then the others
-// are being started.
-void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nodes, int stage,
-              const Farewell& farewell);
-// The same in the background, where there is one: whoever calls goes on, and says what is wrong here first.
+// are being started. As soon as it is `hurried` it waits as after an interruption.
+void tell_why(transport::Endpoint& endpoint, const std::vector<std::string>& nodes, int stage, const Farewell& farewell,
+              const std::function<bool()>& hurried = {});
+// The same in the background, where there is one: whoever calls goes on, and says what is wrong here first. What
+// hurries the background hurries this.
 void tell_why(Background* background, std::unique_ptr<transport::Endpoint> endpoint,
               const std::vector<std::string>& nodes, int stage, const Farewell& farewell);
 
