@@ -227,9 +227,19 @@ TEST(InputCheck, ASizeOutsideOfItsRangeOrOfTwoMindsIsNamed) {
   const Program program(model);
   EXPECT_EQ(program.failure({at::ones({1}), at::ones({1})}), "ran") << "export says from 2; a batch of one is fine";
   EXPECT_THAT(program.failure({at::ones({65}), at::ones({65})}),
-              HasSubstr("dimension 0 is 65, the captured graph takes 0 to 64"));
+              HasSubstr("dimension 0 is 65, the captured graph takes at most 64"));
   EXPECT_THAT(program.failure({at::ones({3}), at::ones({4})}),
               HasSubstr("input \"y\": dimension 0 is 4, but the same size (s0) is 3 in another input"));
+}
+
+TEST(InputCheck, ASizeWithoutAnUpperLimitIsSaidToBeAtLeastSoMuch) {
+  ModelBuilder builder;
+  ir::Model model = builder.returns({builder.input("x", {dynamic("s0")})});
+  model.train.ranges["s0"] = {5, std::nullopt};
+  EXPECT_THAT(Program(model).failure({at::ones({3})}),
+              HasSubstr("dimension 0 is 3, the captured graph takes at least 5"));
+  model.train.ranges["s0"] = {5, 8};
+  EXPECT_THAT(Program(model).failure({at::ones({9})}), HasSubstr("the captured graph takes from 5 to 8"));
 }
 
 TEST(InputCheck, AFixedArgumentTakesOnlyTheValueOfTheCapture) {

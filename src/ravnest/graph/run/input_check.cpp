@@ -30,7 +30,7 @@ std::string shown(const ir::TensorMeta& meta) {
 
 struct SizeRange {
   std::int64_t min = 0;
-  std::int64_t max = std::numeric_limits<std::int64_t>::max();
+  std::int64_t max = kNoLimit;
 };
 
 SizeRange range_of(const ir::Graph& graph, const std::string& symbol) {
@@ -63,10 +63,7 @@ std::string limit_of(const ir::Graph& graph, const ir::TensorMeta& meta, std::si
   if (!size.symbolic())
     return may_be_length(meta, dimension) || (dimension == 0 && !batch_is_open(graph)) ? text(size.hint) : "";
   const SizeRange range = range_of(graph, ir::bare_symbol(size));
-  const bool bounded = range.max < std::numeric_limits<std::int64_t>::max();
-  if (range.min > 0 && bounded) return text("from ", range.min, " to ", range.max);
-  if (range.min > 0) return text("at least ", range.min);
-  return bounded ? text("at most ", range.max) : "";
+  return in_words(range.min, range.max);
 }
 
 bool equals(const ir::Argument& fixed, const c10::IValue& given) {
@@ -129,7 +126,7 @@ void InputCheck::check_tensor(const Expected& expected, const c10::IValue& given
     }
     const Bounds& bounds = symbols_[static_cast<std::size_t>(dimension.symbol)];
     TORCH_CHECK(size >= bounds.min && size <= bounds.max, "input \"", name, "\": dimension ", i, " is ", size,
-                ", the captured graph takes ", bounds.min, " to ", bounds.max);
+                ", the captured graph takes ", in_words(bounds.min, bounds.max));
     std::int64_t& known = symbols[static_cast<std::size_t>(dimension.symbol)];
     TORCH_CHECK(known == kUnbound || known == size, "input \"", name, "\": dimension ", i, " is ", size,
                 ", but the same size (", bounds.name, ") is ", known, " in another input");
