@@ -35,6 +35,16 @@ class FifthSample(nn.Module):
         return self.second(x + x[4])
 
 
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        pairs = self.first(x).view(-1, 2, 8)
+        return self.second(pairs.flip(1).reshape(-1, 8))
+
+
 class Written(nn.Module):
     """Its layers write into one tensor."""
 
@@ -72,6 +82,7 @@ class Masked(nn.Module):
 
 LIMITS = [
     (Steps, (6, 5, 8), 'dimension 1 of "x" must be 5'),
+    (Pairs, (6, 8), 'every batch must have a multiple of 2 samples in dimension 0 of "x"'),
     (FifthSample, (6, 8), 'every batch must have at least 5 samples in dimension 0 of "x"'),
 ]
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "ravnest/graph/ir/expression.h"
 #include "ravnest/graph/ir/testing/models.h"
 #include "ravnest/graph/run/testing/program.h"
 
@@ -240,6 +241,28 @@ TEST(InputCheck, ASizeWithoutAnUpperLimitIsSaidToBeAtLeastSoMuch) {
               HasSubstr("dimension 0 is 3, the captured graph takes at least 5"));
   model.train.ranges["s0"] = {5, 8};
   EXPECT_THAT(Program(model).failure({at::ones({9})}), HasSubstr("the captured graph takes from 5 to 8"));
+}
+
+TEST(InputCheck, ASizeThatFollowsFromAnotherIsChecked) {
+  ModelBuilder builder;
+  const auto size = [](std::int64_t hint, const std::string& expression) { return ir::Size{hint, expression}; };
+  const std::string s0 = ir::symbol_text("s0");
+  const Ref x = builder.input("x", {size(8, "Mul(Integer(2), " + s0 + ")")});
+  builder.input("y", {size(9, "Add(Integer(1), Mul(Integer(2), " + s0 + "))")});
+  builder.input("z", {size(2, "FloorDiv(" + s0 + ", Integer(2))")});  // not looked at
+  ir::Model model = builder.returns({x});
+  model.train.ranges["s0"] = {3, std::nullopt};
+  const Program program(model);
+  const auto failure = [&](std::int64_t x, std::int64_t y) {
+    return program.failure({at::ones({x}), at::ones({y}), at::ones({1})});
+  };
+  EXPECT_EQ(failure(6, 7), "ran");
+  EXPECT_THAT(failure(7, 7),
+              HasSubstr("\"x\": dimension 0 is 7, the captured graph takes a multiple of 2 and at least 6"));
+  EXPECT_THAT(failure(4, 5),
+              HasSubstr("\"x\": dimension 0 is 4, the captured graph takes a multiple of 2 and at least 6"));
+  EXPECT_THAT(failure(6, 8), HasSubstr("the captured graph takes a multiple of 2 plus 1 and at least 7"));
+  EXPECT_THAT(failure(6, 9), HasSubstr("\"y\": dimension 0 is 9 and has to be 7 beside the size 3 (s0) of the inputs"));
 }
 
 TEST(InputCheck, AFixedArgumentTakesOnlyTheValueOfTheCapture) {

@@ -8,13 +8,16 @@
 #include <set>
 #include <tuple>
 
+#include "ravnest/base/text.h"
 #include "ravnest/graph/ir/expression.h"
 #include "ravnest/graph/operators/tensors.h"
 
 namespace ravnest::graph {
 namespace {
 
-constexpr int kDerived = -2;
+// In place of a symbol's number.
+constexpr int kFixed = -1;
+constexpr int kUnknown = -2;
 constexpr std::int64_t kUnbound = -1;
 
 std::string shown(const ir::TensorMeta& meta) {
@@ -62,8 +65,10 @@ std::string limit_of(const ir::Graph& graph, const ir::TensorMeta& meta, std::si
   const ir::Size& size = meta.sizes[dimension];
   if (!size.symbolic())
     return may_be_length(meta, dimension) || (dimension == 0 && !batch_is_open(graph)) ? text(size.hint) : "";
-  const SizeRange range = range_of(graph, ir::bare_symbol(size));
-  return in_words(range.min, range.max);
+  const auto linear = linear_size(size);
+  if (!linear) return "";
+  const SizeRange range = range_of(graph, linear->symbol);
+  return in_words(*linear, range.min, range.max);
 }
 
 bool equals(const ir::Argument& fixed, const c10::IValue& given) {
@@ -94,10 +99,9 @@ InputCheck::InputCheck(const ir::Graph& graph) {
       if (expected.value->kind == ir::ValueKind::kTensor) {
         expected.dtype = to_torch(expected.value->tensor.dtype);
         for (const ir::Size& size : expected.value->tensor.sizes) {
-          const std::string symbol = ir::bare_symbol(size);
-          expected.dimensions.push_back({size.hint, !size.symbolic() ? -1
-                                                    : symbol.empty() ? kDerived
-                                                                     : number_of(symbol)});
+          auto linear = linear_size(size);
+          const int symbol = linear ? number_of(linear->symbol) : size.symbolic() ? kUnknown : kFixed;
+          expected.dimensions.push_back({size.hint, symbol, std::move(linear).value_or(LinearSize())});
         }
       }
     }
@@ -118,19 +122,23 @@ void InputCheck::check_tensor(const Expected& expected, const c10::IValue& given
   for (std::size_t i = 0; i < expected.dimensions.size(); ++i) {
     const Dimension& dimension = expected.dimensions[i];
     const std::int64_t size = tensor.size(static_cast<std::int64_t>(i));
-    if (dimension.symbol == kDerived) continue;
-    if (dimension.symbol < 0) {
+    if (dimension.symbol == kUnknown) continue;
+    if (dimension.symbol == kFixed) {
       TORCH_CHECK(size == dimension.size, "input \"", name, "\" must be ", shown(expected.value->tensor),
                   " (dimension ", i, " was captured as fixed), not ", tensor.sizes());
       continue;
     }
     const Bounds& bounds = symbols_[static_cast<std::size_t>(dimension.symbol)];
-    TORCH_CHECK(size >= bounds.min && size <= bounds.max, "input \"", name, "\": dimension ", i, " is ", size,
-                ", the captured graph takes ", in_words(bounds.min, bounds.max));
+    const auto value = dimension.linear.symbol_at(size);
+    TORCH_CHECK(value && *value >= bounds.min && *value <= bounds.max, "input \"", name, "\": dimension ", i, " is ",
+                size, ", the captured graph takes ", in_words(dimension.linear, bounds.min, bounds.max));
     std::int64_t& known = symbols[static_cast<std::size_t>(dimension.symbol)];
-    TORCH_CHECK(known == kUnbound || known == size, "input \"", name, "\": dimension ", i, " is ", size,
-                ", but the same size (", bounds.name, ") is ", known, " in another input");
-    known = size;
+    TORCH_CHECK(known == kUnbound || known == *value, "input \"", name, "\": dimension ", i, " is ", size,
+                dimension.linear.at(0) == 0 && dimension.linear.factor == 1
+                    ? text(", but the same size (", bounds.name, ") is ", known, " in another input")
+                    : text(" and has to be ", dimension.linear.at(known), " beside the size ", known, " (", bounds.name,
+                           ") of the inputs"));
+    known = *value;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ravnest/graph/ir/graph.h"
+#include "ravnest/graph/run/linear_size.h"
 
 namespace ravnest::graph {
 
@@ -23,7 +24,8 @@ class InputCheck {
  private:
   struct Dimension {
     std::int64_t size = 0;  // where it is fixed
-    int symbol = -1;        // else the symbol's number, or kDerived where it is an expression
+    int symbol = -1;        // else the number of the symbol that it follows from, where that is known
+    LinearSize linear;      // how
   };
   struct Expected {
     const ir::Input* input = nullptr;
