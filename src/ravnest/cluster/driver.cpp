@@ -59,6 +59,7 @@ Result<wire::Closed> Driver::run_call(wire::Ready ready, bool trains) {
     if (Status flushed = outbox_.flush(); !flushed.ok()) fail_here(flushed);
     // A failed run computes no more, with one exception: where its passes were all done, the weights are saved.
     if (ending_.begun()) {
+      tell_of_the_end();
       do_task_alone();
       return end_alike();
     }
@@ -176,7 +177,7 @@ Status Driver::handle(int from, Message message) {
     return call_.on_closed(from, std::move(*closed));
   } else if (const auto* failed = std::get_if<wire::Failed>(&message)) {
     if (failed->stage >= static_cast<std::uint32_t>(options_.stage.count)) return invalid("it tells of no stage");
-    if (const auto tell = ending_.on_failed(from, *failed)) return send_to_others(*tell);
+    if (auto tell = ending_.on_failed(from, *failed)) untold_ = std::move(tell);
   }
   return {};
 }
@@ -214,6 +215,7 @@ bool Driver::perform(const stage::Work& work) {
     }
   }();
   if (!outgoing.ok()) {
+    broken_ = true;
     fail_here(outgoing.status());
     return false;
   }

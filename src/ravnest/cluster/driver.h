@@ -115,6 +115,7 @@ class Driver {
   Status send(int stage, wire::Message message);
   Status send_to_others(const wire::Message& message);
   void fail(wire::Failed reason);
+  void tell_of_the_end();
   void fail_here(const Status& status);
   Status advance_call();
   Status lead_call();
@@ -122,6 +123,8 @@ class Driver {
   Result<wire::Account> do_task();
   Status account_for();
   void do_task_alone();
+  void do_what_is_left();
+  bool may_end_call();
   bool computed() const;
   void fail_for_leavers();
   void publish();
@@ -142,6 +145,8 @@ class Driver {
   stage::Call call_;
   ClusterRounds rounds_;
   stage::Ending ending_;
+  std::optional<wire::Failed> untold_;  // why the run ends; the others have not been told
+  bool broken_ = false;                 // work failed half-way: the weights here are not what they should be
   Inbox inbox_;
   transport::Outbox outbox_;                                  // what it keeps is bounded by the passes in flight
   std::map<std::string, int> stage_of_;                       // by the node's name

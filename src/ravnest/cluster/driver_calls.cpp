@@ -1,5 +1,6 @@
 // How a driver's calls and its run end.
 #include <exception>
+#include <utility>
 
 #include "ravnest/cluster/driver.h"
 
@@ -34,6 +35,11 @@ Status Driver::follow_call() {
 // Root: all that was offered is computed everywhere and reported.
 bool Driver::computed() const { return stage_.idle() && reports_ >= stage_.passes_begun(); }
 
+// Root: nothing is left that any stage would have to compute before it does the call's task.
+bool Driver::may_end_call() {
+  return call_.phase() == CallPhase::kFinishing && computed() && rounds_.let_the_call_end();
+}
+
 Status Driver::lead_call() {
   if (call_.all_ready()) {
     if (options_.on_open) {
@@ -46,7 +52,7 @@ Status Driver::lead_call() {
     const MutexLock lock(mutex_);
     if (requests_.empty() && std::exchange(last_round_, LastRound::kHolds) != LastRound::kHolds) changed_.notify_all();
   }
-  if (call_.phase() == CallPhase::kFinishing && computed() && rounds_.let_the_call_end()) {
+  if (may_end_call()) {
     // Others first: they do the same at the same time.
     if (Status told = send_to_others(call_.end(stage_.passes_begun())); !told.ok()) return told;
     if (Status done = account_for(); !done.ok()) return done;
@@ -68,18 +74,21 @@ Status Driver::account_for() {
   return stage_.is_root() ? Status() : send(0, account);
 }
 
+// Of passes that were begun: an update, mostly.
+void Driver::do_what_is_left() {
+  for (auto work = stage_.next(); work; work = stage_.next()) {
+    if (!perform(*work)) return;
+  }
+  publish();
+}
+
 // The run fails, but its passes are done, and this stage knows: what they came to is not lost with the others. Nobody
 // hears the account any more, but for this node's own user.
 void Driver::do_task_alone() {
-  if (!options_.on_over) return;
+  if (!options_.on_over || broken_ || call_.phase() != CallPhase::kOver) return;
   try {
-    if (call_.phase() == CallPhase::kFinishing && computed() && rounds_.let_the_call_end())
-      (void)call_.end(stage_.passes_begun());
-    if (call_.phase() != CallPhase::kOver) return;
-    for (auto work = stage_.next(); work; work = stage_.next()) {  // an update may be left
-      if (!perform(*work)) return;
-    }
-    publish();
+    do_what_is_left();
+    if (broken_) return;
     if (auto done = do_task(); done.ok()) (void)call_.give_account(std::move(*done));
   } catch (const std::exception& error) {
     options_.log.error("what was left to do when training was over has failed: ", error.what());
@@ -114,7 +123,17 @@ void Driver::fail_for_leavers() {
 // -- failure
 
 void Driver::fail(wire::Failed reason) {
-  if (const auto tell = ending_.fail(std::move(reason))) (void)send_to_others(*tell);
+  if (auto tell = ending_.fail(std::move(reason))) untold_ = std::move(tell);
+}
+
+// Where training was over when it failed, the root says that first: who has heard all reasons listens no more.
+void Driver::tell_of_the_end() {
+  if (!untold_) return;
+  if (call_.phase() == CallPhase::kFinishing && stage_.waiting() == 0 && !broken_) {
+    do_what_is_left();
+    if (may_end_call()) (void)send_to_others(call_.end(stage_.passes_begun()));
+  }
+  (void)send_to_others(*std::exchange(untold_, std::nullopt));
 }
 
 void Driver::fail_here(const Status& status) {
@@ -142,8 +161,11 @@ Status Driver::end_alike() {
       if (change->state == PeerState::kLost || change->state == PeerState::kLeft) ending_.on_gone(found->second);
     } else if (const auto* failed = std::get_if<wire::Failed>(&std::get<Message>(event->what))) {
       (void)ending_.on_failed(found->second, *failed);
+    } else if (auto* over = std::get_if<wire::Over>(&std::get<Message>(event->what))) {
+      (void)call_.on_over(found->second, std::move(*over), stage_.passes_done());
     }
   }
+  do_task_alone();  // where this stage has heard only now that training was over
   const wire::Failed& reason = ending_.reason();
   const Status ended = unavailable(sentence(reason));
   return reason.stage == static_cast<std::uint32_t>(options_.stage.index) ? ended : ended.of_another();

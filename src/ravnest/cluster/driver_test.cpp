@@ -81,6 +81,51 @@ TEST(Driver, WhenAllPassesAreDoneEveryStageDoesTheRestWhateverBecomesOfTheOthers
   }
 }
 
+// The root is at its last update, and the others are through, when one of them is interrupted.
+TEST(Driver, WhatFailsWhenTrainingIsOverCostsNobodyTheRestThoughTheRootHasNotSaidThatItIs) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    std::array<std::atomic<int>, 3> done = {};
+    StubCluster cluster(3, {.on_over = [&](int stage) -> Result<wire::Account> {
+                          ++done[static_cast<std::size_t>(stage)];
+                          return wire::Account();
+                        }});
+    cluster.worker(0).hold_at(stage::WorkKind::kUpdate, 0);
+    ASSERT_TRUE(cluster.offer({.batch = 0}).ok());
+    cluster.worker(0).wait_for_hold();
+    cluster.worker(1).wait_for_updates(1);
+    cluster.worker(2).wait_for_updates(1);
+    const auto heard = [&] { return cluster.endpoint(0).statistics("node_1")->messages_received; };
+    const std::uint64_t before = heard();
+    cluster.driver(1).stop("was interrupted");
+    for (const TimePoint deadline = soon(); heard() == before; std::this_thread::yield())
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    cluster.driver(0).finish();
+    cluster.worker(0).go_on();
+    for (const Status& ended : cluster.finish()) EXPECT_EQ(ended.message(), "node_1 (stage 1) was interrupted");
+    for (const auto& each : done) EXPECT_EQ(each, 1);
+  }
+}
+
+TEST(Driver, AStageWhoseLastUpdateFailsWhenTrainingIsOverSavesNothingAndEnds) {
+  std::array<std::atomic<int>, 3> done = {};
+  std::promise<void> told;  // that training is over
+  StubCluster cluster(3, {.ties = {{1, 2}}, .on_over = [&](int stage) -> Result<wire::Account> {
+                            if (++done[static_cast<std::size_t>(stage)] == 1 && stage == 0) told.set_value();
+                            return wire::Account();
+                          }});
+  cluster.worker(1).fail_at(stage::WorkKind::kUpdate, 0, "ran out of memory");
+  cluster.worker(2).hold_at(stage::WorkKind::kUpdate, 0);  // which stage 1 waits for with its own
+  ASSERT_TRUE(cluster.offer({.batch = 0}).ok());
+  ASSERT_TRUE(cluster.drain().ok());
+  auto going_on = std::async(std::launch::async, [&] {
+    told.get_future().wait();
+    cluster.worker(2).go_on();
+  });
+  for (const Status& ended : cluster.finish()) EXPECT_EQ(ended.message(), "node_1 (stage 1) failed: ran out of memory");
+  EXPECT_EQ(done[0], 1);
+  EXPECT_EQ(done[1], 0);
+}
+
 TEST(Driver, WhoOffersAfterAFailureHearsAsWellThatTheStageCouldNotBeSaved) {
   StubCluster cluster(2, {.on_over = [](int stage) -> Result<wire::Account> {
                         if (stage == 1) return unavailable("the disk is full");

@@ -45,13 +45,22 @@ class StubWorker final : public worker::Worker {
     throws_at_ = pass;
     reason_ = std::move(reason);
   }
+  // Waits there until it is to go on.
+  void hold_at(stage::WorkKind kind, std::uint64_t number) {
+    const MutexLock lock(mutex_);
+    held_at_ = {kind, number};
+  }
   void hold() { set_held(true); }
   void go_on() { set_held(false); }
 
+  void wait_for_hold() {
+    wait_until([&]() RAVNEST_REQUIRES(mutex_) { return waits_; });
+  }
   void wait_for_forwards(std::size_t count) {
-    const MutexLock lock(mutex_);
-    EXPECT_TRUE(
-        changed_.wait_until(mutex_, soon(), [&]() RAVNEST_REQUIRES(mutex_) { return forwards_.size() >= count; }));
+    wait_until([&]() RAVNEST_REQUIRES(mutex_) { return forwards_.size() >= count; });
+  }
+  void wait_for_updates(std::uint64_t count) {
+    wait_until([&]() RAVNEST_REQUIRES(mutex_) { return updates_ >= count; });
   }
 
   Numbers forwards() const { return locked(&StubWorker::forwards_); }
@@ -91,6 +100,7 @@ class StubWorker final : public worker::Worker {
     if (by_pass_) exchange_gradients(head.pass, tied, outgoing);
     const MutexLock lock(mutex_);
     backwards_.push_back(head.pass);
+    changed_.notify_all();
     return outgoing;
   }
 
@@ -107,6 +117,7 @@ class StubWorker final : public worker::Worker {
       const MutexLock lock(mutex_);
       EXPECT_EQ(updates_, number);
       ++updates_;
+      changed_.notify_all();
     }
     exchange(update.gives, update.takes);
     return outgoing;
@@ -157,15 +168,26 @@ class StubWorker final : public worker::Worker {
     if (gives > 0) given_.push_back(gives);
   }
 
+  template <class Predicate>
+  void wait_until(Predicate reached) {
+    const MutexLock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_until(mutex_, soon(), reached));
+  }
+
   void set_held(bool held) {
     const MutexLock lock(mutex_);
     held_ = held;
+    held_at_.reset();
     changed_.notify_all();
   }
 
   Status enter(stage::WorkKind kind, std::uint64_t number) {
     const MutexLock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_until(mutex_, soon(), [&]() RAVNEST_REQUIRES(mutex_) { return !held_; }));
+    waits_ = true;
+    changed_.notify_all();
+    EXPECT_TRUE(changed_.wait_until(
+        mutex_, soon(), [&]() RAVNEST_REQUIRES(mutex_) { return !held_ && held_at_ != std::pair(kind, number); }));
+    waits_ = false;
     return failure_ == std::pair(kind, number) ? Status(Code::kInternal, reason_) : Status();
   }
 
@@ -180,6 +202,8 @@ class StubWorker final : public worker::Worker {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   bool held_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool waits_ RAVNEST_GUARDED_BY(mutex_) = false;
+  std::optional<std::pair<stage::WorkKind, std::uint64_t>> held_at_ RAVNEST_GUARDED_BY(mutex_);
   Numbers forwards_ RAVNEST_GUARDED_BY(mutex_);
   Numbers backwards_ RAVNEST_GUARDED_BY(mutex_);
   std::uint64_t updates_ RAVNEST_GUARDED_BY(mutex_) = 0;
