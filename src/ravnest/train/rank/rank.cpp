@@ -156,7 +156,10 @@ Status Rank::compare(const wire::Ready& ready) {
     const auto bytes = std::as_bytes(std::span((*texts)[i]));
     auto message = wire::decode(slice_of({bytes.begin(), bytes.end()}));
     if (!message.ok()) return message.status();
-    all.push_back(std::get<wire::Ready>(std::move(*message)));
+    auto* const told = std::get_if<wire::Ready>(&*message);
+    if (told == nullptr)
+      return corrupt(strategy::rank_name(static_cast<int>(i)), " says something else than what it is ready for");
+    all.push_back(std::move(*told));
     names.push_back(strategy::rank_name(static_cast<int>(i)));
   }
   return check_alike(all, names);
