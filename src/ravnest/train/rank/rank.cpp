@@ -101,6 +101,8 @@ Status Rank::configure(TrainingOptions training_options) {
   training_options_.record.warn = [this](const std::string& line) { warn(line); };
   if (rank() != 0)
     training_options_.record.loss_file = training_options_.record.accuracy_file = std::filesystem::path();
+  else
+    for (const auto& file : saved_files()) remove_unfinished(file);  // of a run that was killed
   record_ = std::make_unique<RunRecord>(training_options_.record);
   if (options_.strategy.precision == strategy::Precision::kFp16 && training_options_.codec != codec::Codec()) {
     return invalid("compression \"", codec::to_string(training_options_.codec),
@@ -351,16 +353,20 @@ void Rank::reach(std::uint64_t epochs) {
   if (training_options_.on_epochs) training_options_.on_epochs(epochs);
 }
 
+// The state dict, for torch.load and for all others.
+std::array<std::filesystem::path, 2> Rank::saved_files() const {
+  return {options_.trained / "trained_state_dict.pt", options_.trained / "trained_state_dict.safetensors"};
+}
+
 Status Rank::save() const {
   std::error_code error;
   std::filesystem::create_directories(options_.trained, error);
   if (error) return unavailable("cannot create the folder ", options_.trained.string(), ": ", error.message());
   const ir::Model model = engine_.model();
-  Status written = archive::write_state_dict(options_.trained / "trained_state_dict.pt", model.weights);
-  if (written.ok())
-    written = archive::write_safetensors(options_.trained / "trained_state_dict.safetensors",
-                                         archive::Safetensors{{}, model.weights});
-  if (written.ok()) options_.log.info("saved ", (options_.trained / "trained_state_dict.pt").string());
+  const auto [state_dict, safetensors] = saved_files();
+  Status written = archive::write_state_dict(state_dict, model.weights);
+  if (written.ok()) written = archive::write_safetensors(safetensors, archive::Safetensors{{}, model.weights});
+  if (written.ok()) options_.log.info("saved ", state_dict.string());
   return written;
 }
 

@@ -13,6 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -109,6 +110,7 @@ class Rank final : public BatchSink {
 
  private:
   Rank(RankOptions options, graph::Engine engine);
+  std::array<std::filesystem::path, 2> saved_files() const;
   Status choose_backend(const Poll& poll);
   strategy::Communicator& tensors() { return nccl_ ? *nccl_ : *communicator_; }
   Status compare(const wire::Ready& ready);

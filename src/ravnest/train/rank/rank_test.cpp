@@ -256,6 +256,17 @@ TEST_F(RankTest, ALoopThatFeedsARankFewerBatchesIsAnError) {
   for (const Status& outcome : outcomes) EXPECT_THAT(outcome.message(), HasSubstr("feed"));
 }
 
+TEST_F(RankTest, WhatAKilledWriterLeftIsRemovedByTheNextRun) {
+  std::filesystem::create_directories("trained");
+  const std::vector<std::string> left = {"trained/.trained_state_dict.pt.abcdefgh.tmp",
+                                         "trained/.trained_state_dict.safetensors.abcdefgh.tmp"};
+  for (const std::string& file : left) std::ofstream(file) << "half of it";
+  TrainConfig unsaved = config("epochs = 1");
+  unsaved.save = false;
+  ASSERT_EQ(train(0, 1, unsaved), Status());
+  for (const std::string& file : left) EXPECT_FALSE(std::filesystem::exists(file)) << file;
+}
+
 TEST_F(RankTest, AModelThatCanNotBeSavedIsAFailureOfAllRanks) {
   std::ofstream("trained") << "a file where the folder would be";
   const auto outcomes = at_once([&](int rank) { return train(rank, 2, config("epochs = 1")); }, 2);
