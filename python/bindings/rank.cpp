@@ -39,8 +39,8 @@ class PyRank final : public TrainingProcess {
 
   train::BatchSink& sink() override { return *rank; }
   const graph::Engine& engine() const override { return rank->engine(); }
-  std::unique_ptr<train::BatchSource> joint(train::BatchSource& source) override {
-    return std::make_unique<train::JointSource>(source, *rank, poll);
+  std::unique_ptr<train::BatchSource> joint(train::BatchSource& source, const std::string& unit) override {
+    return std::make_unique<train::JointSource>(source, *rank, poll, unit);
   }
 
   std::unique_ptr<Rank> rank;

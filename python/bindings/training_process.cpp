@@ -28,7 +28,7 @@ train::Sweep purpose_of(bool validation) { return validation ? train::Sweep::kVa
 struct Gone {
   Gone(TrainingProcess& own, PyBatchSource* given) {
     if (given == nullptr) return;
-    joint = own.joint(*given);
+    joint = own.joint(*given, given->counts().unit());
     source = {joint ? joint.get() : given, &given->counts()};
   }
 

@@ -28,7 +28,10 @@ class TrainingProcess {
   virtual train::BatchSink& sink() = 0;
   virtual const graph::Engine& engine() const = 0;
   // What the loop goes through in the source's place; null: the source itself.
-  virtual std::unique_ptr<train::BatchSource> joint(train::BatchSource& /*source*/) { return nullptr; }
+  // `unit` is what going through it once is called.
+  virtual std::unique_ptr<train::BatchSource> joint(train::BatchSource& /*source*/, const std::string& /*unit*/) {
+    return nullptr;
+  }
 
   // What the process is to be configured with. The progress is kept here.
   train::TrainingOptions options_of(const PyTrainingOptions& given, bool shows_progress);

@@ -26,6 +26,7 @@ class BatchCounts {
   // For sentences: what the source is called, and what going through it once is.
   BatchCounts(std::string what, std::string unit) : what_(std::move(what)), unit_(std::move(unit)) {}
 
+  const std::string& unit() const { return unit_; }
   // Number `number`, from 1, is over. A line where there were fewer batches than the time before; kInvalid where there
   // were none.
   Result<std::optional<std::string>> ended(std::uint64_t number, std::uint64_t batches);

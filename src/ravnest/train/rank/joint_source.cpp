@@ -2,16 +2,21 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "ravnest/cluster/microbatches.h"
+#include "ravnest/train/loop/batch_counts.h"
 
 namespace ravnest::train {
 
 Status JointSource::begin(std::uint64_t number) {
   if (Status begun = own_.begin(number); !begun.ok()) return begun;
   is_over_ = false;
+  number_ = number;
+  count_ = 0;
   return ask();
 }
 
@@ -22,15 +27,41 @@ Status JointSource::ask() {
     if (!batch.ok()) return batch.status();
     batch_ = std::move(*batch);
     is_over_ = !batch_;
+    if (batch_) ++count_;
   }
   samples_ = batch_ ? static_cast<std::int64_t>(cluster::samples_of(batch_->inputs)) : 0;
   asked_ = rank_.communicator().sum(std::span(&samples_, 1));
   return {};
 }
 
+// A rank that has nothing, or much less than another, would wait for the others without a word.
+Status JointSource::compare_counts() {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(rank_.world()));
+  counts[static_cast<std::size_t>(rank_.rank())] = count_;
+  const auto sum = rank_.communicator().sum(std::span(counts));
+  if (Status summed = rank_.wait(*sum, poll_); !summed.ok()) return summed;
+  const auto [least, most] = std::ranges::minmax_element(counts);
+  if (*most - *least < 2 && (*least > 0 || *most == 0)) return {};
+  const auto of = [&](auto place) {
+    return text(strategy::rank_name(static_cast<int>(place - counts.begin())), " had ",
+                counted(static_cast<std::uint64_t>(*place)));
+  };
+  const std::string line = text(of(least), " and ", of(most));
+  if (rank_.rank() == 0 && line != said_) {
+    rank_.warn(text(line, " in ", unit_, " ", number_ + 1,
+                    ": a rank that has none left trains on nothing while others "
+                    "do. Give all the same data and let them be shared out, or loaders of one length"));
+  }
+  said_ = line;
+  return {};
+}
+
 Result<std::optional<SourceBatch>> JointSource::next() {
   if (Status answered = rank_.wait(*asked_, poll_); !answered.ok()) return rank_.ended(answered);
-  if (samples_ == 0) return std::optional<SourceBatch>();
+  if (samples_ == 0) {
+    if (Status compared = compare_counts(); !compared.ok()) return rank_.ended(compared);
+    return std::optional<SourceBatch>();
+  }
   rank_.announce(static_cast<std::uint64_t>(samples_));
   SourceBatch batch = batch_ ? std::move(*batch_) : SourceBatch();
   batch_.reset();

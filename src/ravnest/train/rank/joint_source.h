@@ -2,12 +2,15 @@
 //
 // Ranks may have unequal numbers of batches, above all where the samples do not come out even. A rank that has none
 // left then gets batches without inputs, which it trains along with the others (Rank::feed). How many samples all ranks
-// have for a batch is asked for while the one before it is computed, so nobody waits for the answer.
+// have for a batch is asked for while the one before it is computed, so nobody waits for the answer. Where samples that
+// do not come out even can't be why one has less than another, rank 0 says who had how many.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "ravnest/strategy/communicate/pending.h"
 #include "ravnest/train/loop/batch_source.h"
@@ -18,7 +21,9 @@ namespace ravnest::train {
 class JointSource final : public BatchSource {
  public:
   // All outlive it.
-  JointSource(BatchSource& own, Rank& rank, const Poll& poll) : own_(own), rank_(rank), poll_(poll) {}
+  // `unit`, for a sentence, is what going through it once is.
+  JointSource(BatchSource& own, Rank& rank, const Poll& poll, std::string unit)
+      : own_(own), rank_(rank), poll_(poll), unit_(std::move(unit)) {}
 
   Status begin(std::uint64_t number) override;
   Result<std::optional<SourceBatch>> next() override;
@@ -27,10 +32,15 @@ class JointSource final : public BatchSource {
 
  private:
   Status ask();
+  Status compare_counts();
 
   BatchSource& own_;
   Rank& rank_;
   const Poll& poll_;
+  const std::string unit_;
+  std::uint64_t number_ = 0;
+  std::int64_t count_ = 0;            // batches of this rank, in this epoch
+  std::string said_;                  // of the counts, without the epoch
   std::optional<SourceBatch> batch_;  // the next one of this rank, if there is one
   bool is_over_ = false;              // it has no more in this epoch
   std::int64_t samples_ = 0;          // of that batch; once `asked_` was waited for, those of all ranks

@@ -12,7 +12,9 @@
 
 #include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/net/testing/free_port.h"
+#include "ravnest/train/loop/loop.h"
 #include "ravnest/train/loop/testing/run.h"
+#include "ravnest/train/rank/joint_source.h"
 #include "ravnest/train/rank/rank_trainer.h"
 
 namespace ravnest::train {
@@ -227,6 +229,58 @@ TEST_F(RankTest, ParametersThatHaveComeApartAreSavedByNobody) {
   for (const Status& outcome : outcomes)
     EXPECT_THAT(outcome.message(), HasSubstr("the parameters of rank_1 are not those of rank_0 any more"));
   EXPECT_FALSE(std::filesystem::exists("trained/trained_state_dict.pt"));
+}
+
+// The same batch so many times.
+class Repeated final : public BatchSource {
+ public:
+  explicit Repeated(std::uint64_t count) : count_(count) {}
+  Status begin(std::uint64_t /*number*/) override {
+    given_ = 0;
+    return {};
+  }
+  Result<std::optional<SourceBatch>> next() override {
+    if (given_++ == count_) return std::optional<SourceBatch>();
+    return std::optional(SourceBatch{{testing::inputs().slice(0, 0, kBatch)}, 0});
+  }
+  std::uint64_t batches() const override { return count_; }
+
+ private:
+  std::uint64_t count_;
+  std::uint64_t given_ = 0;
+};
+
+TEST_F(RankTest, WhereARankHasMuchLessDataThanAnotherRank0SaysWhoHadHowMuchOnce) {
+  const Poll poll = patient();
+  const auto outcomes = at_once(
+      [&](int rank) -> Status {
+        auto own = open(rank, 2);
+        if (!own.ok()) return own.status();
+        std::ostringstream of_others;
+        report::Progress progress(rank == 0 ? said_ : of_others);
+        TrainingOptions options;
+        options.optimizer = std::move(*optim::make_optimizer("SGD", {{"lr", 0.01}}));
+        options.criterion = [](const wire::PassHead&, const std::vector<c10::IValue>& outputs) {
+          return worker::CriterionResult{outputs[0].toTensor().square().mean(), kBatch, 0};
+        };
+        options.record.progress = &progress;
+        if (Status done = (*own)->configure(std::move(options)); !done.ok()) return done;
+        if (Status begun = (*own)->begin("train", poll); !begun.ok()) return begun;
+        Repeated batches(rank == 0 ? 4 : 1);
+        JointSource joint(batches, **own, poll, "epoch");
+        BatchCounts counts{"train_loader", "epoch"};
+        Position position;
+        Feeder feeder(**own, position, poll);
+        const auto trained = train_epochs(feeder, {.training = {&joint, &counts}, .validation = {}, .epochs = 2});
+        if (!trained.ok()) return trained.status();
+        EXPECT_EQ(of_others.str().find("batch"), std::string::npos) << of_others.str();
+        return (*own)->finish({false, "", 2}, poll);
+      },
+      2);
+  for (const Status& outcome : outcomes) EXPECT_EQ(outcome, Status());
+  const std::string sentence = "rank_1 had 1 batch and rank_0 had 4 batches in epoch ";
+  ASSERT_THAT(said_.str(), HasSubstr(sentence + "1: "));
+  EXPECT_EQ(said_.str().find(sentence + "2"), std::string::npos) << said_.str();
 }
 
 // A loop of the user's own, which gives rank 1 a batch less in the first epoch.

@@ -67,7 +67,7 @@ Result<TrainOutcome> RankTrainer::train(const Poll& poll) {
 Result<TrainOutcome> RankTrainer::run(const Poll& poll) {
   if (Status begun = rank_->begin("train", poll); !begun.ok()) return begun;
   DatasetBatches own(*training_, DataOrder::kOfEachEpoch);
-  JointSource training(own, *rank_, poll);
+  JointSource training(own, *rank_, poll, epochs_.unit());
   std::optional<DatasetBatches> own_validation;
   std::optional<JointSource> validation;
   LoopOptions options;
@@ -76,7 +76,7 @@ Result<TrainOutcome> RankTrainer::run(const Poll& poll) {
   options.val_freq = static_cast<std::uint64_t>(config_.val_freq);
   if (validation_) {
     own_validation.emplace(*validation_, DataOrder::kOfTheFirst);
-    options.validation = {&validation.emplace(*own_validation, *rank_, poll), &validations_};
+    options.validation = {&validation.emplace(*own_validation, *rank_, poll, validations_.unit()), &validations_};
   }
   Feeder feeder(*rank_, position_, poll);
   const auto trained = train_epochs(feeder, options);
