@@ -28,8 +28,9 @@ void run_plan(PlanOptions options) {
   options.request.write = !options.dry_run;
   const Interruptible search("planning");
   options.request.form.progress = [&](double share) { return search.report(share); };
-  const plan::Plan made = require(make_plan(options.request));
-  search.finish();
+  const Result<plan::Plan> planned = make_plan(options.request);
+  search.finish(planned.ok());
+  const plan::Plan made = require(planned);
   std::cout << plan::memory_line(made) << "\n\n";
   if (!options.quiet) std::cout << plan::node_blocks(made) << "\n\n";
   std::cout << plan::explain(made) << '\n';

@@ -5,8 +5,9 @@
 
 namespace ravnest::cli {
 
-// While it lives, SIGINT does not end the process but makes `report` return false; `finish` then ends the command as
-// Ctrl-C would have. One at a time. Prints to stderr, and only where that is a terminal.
+// While it lives, SIGINT, SIGTERM and, unless it is ignored as under nohup, SIGHUP do not end the process but make
+// `report` return false; `finish` then ends the command with a sentence and the status of an interrupted one. A second
+// one ends the process at once. One at a time. Progress goes to stderr, and only where that is a terminal.
 class Interruptible {
  public:
   explicit Interruptible(std::string what);
@@ -15,8 +16,8 @@ class Interruptible {
   ~Interruptible();
 
   bool report(double share) const;
-  // Clears the line. Throws where the user has interrupted.
-  void finish() const;
+  // Clears the line. Throws the exit status where the user has interrupted; `over` says that it was all done by then.
+  void finish(bool over = false) const;
 
  private:
   std::string what_;
