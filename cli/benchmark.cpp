@@ -189,7 +189,7 @@ void add_benchmark(CLI::App& app) {
   command->footer(kFooter);
   command->add_option("--device", options->device, "What to measure: cpu, cuda, cuda:1")->capture_default_str();
   command->add_option("--threads", options->threads, "CPU threads; by default as many as torch takes")
-      ->check(between(1, 4096));
+      ->check(whole(1, 4096));
   auto* peer = command->add_option("--peer", options->peer, "HOST:PORT of a machine that runs benchmark --serve PORT");
   command->add_option("--seconds", options->seconds, "Time for each direction of the link")
       ->capture_default_str()
@@ -205,7 +205,7 @@ void add_benchmark(CLI::App& app) {
           ->default_str(kDefaultFile);
   command->add_option("--ip", options->ip, "HOST:PORT at which the other nodes reach this one, for --write");
   auto* serve_option = command->add_option("--serve", options->serve, "Be the peer: serve measurements on this port")
-                           ->check(between(1, 65535))
+                           ->check(whole<std::uint16_t>(1))
                            ->excludes(peer)
                            ->excludes(bandwidth)
                            ->excludes(write);

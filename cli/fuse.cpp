@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "ranges.h"
 
 namespace ravnest::cli {
 namespace {
@@ -22,7 +23,9 @@ void run_fuse(const checkpoint::FuseOptions& options) {
 void add_fuse(CLI::App& app) {
   CLI::App* command = app.add_subcommand("fuse", "Merge the saved stages of a cluster into one state dict");
   const auto options = std::make_shared<checkpoint::FuseOptions>();
-  command->add_option("--cluster", options->cluster, "The cluster whose stages are merged")->capture_default_str();
+  command->add_option("--cluster", options->cluster, "The cluster whose stages are merged")
+      ->capture_default_str()
+      ->check(whole(0));
   command->add_option("--trained", options->trained, "The folder with the saved stages")->capture_default_str();
   command->add_flag("--safetensors", options->safetensors, "Write trained_state_dict.safetensors too");
   command->footer(

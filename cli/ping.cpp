@@ -98,7 +98,7 @@ void add_ping(CLI::App& app) {
   command->add_option("--node-data", options->node_data, "The folder with the plan")->capture_default_str();
   command->add_option("--count", options->count, "Probes for the round trip")
       ->capture_default_str()
-      ->check(between(1, 10000));
+      ->check(whole(1, 10000));
   command->add_option("--seconds", options->seconds, "Time for each direction's rate")
       ->capture_default_str()
       ->check(between(0.1, 60.0));

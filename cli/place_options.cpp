@@ -10,10 +10,10 @@ namespace ravnest::cli {
 void add_place_options(CLI::App& command, PlaceOptions& options) {
   strategy::PlaceFlags& flags = options.flags;
   command.add_option("--devices", flags.devices, "Ranks on each machine; by default one for each GPU, or 1")
-      ->check(at_least(1));
-  command.add_option("--nodes", flags.nodes, "Machines; by default 1")->check(at_least(1));
+      ->check(whole(1));
+  command.add_option("--nodes", flags.nodes, "Machines; by default 1")->check(whole(1));
   command.add_option("--node-rank", flags.node_rank, "Which of the machines this one is, from 0; else NODE_RANK")
-      ->check(at_least(0));
+      ->check(whole(0));
   command
       .add_option_function<std::string>(
           "--master", [&flags](const std::string& written) { flags.master = require(parse_address(written)); },

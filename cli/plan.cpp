@@ -59,11 +59,12 @@ void add_plan(CLI::App& app) {
                       "node). Default: time where every node's compute is known, else params");
   command->add_option("--min-cluster-size", form.min_cluster_size, "The fewest nodes of a cluster")
       ->capture_default_str()
-      ->check(at_least(1));
+      ->check(whole(1));
   command->add_flag("--use-all", form.use_all,
                     "Cut by time: keep nodes that make the pool slower, instead of leaving them out as spares");
   command->add_option("--seed", form.seed, "Seed of the search for clusters; the same seed gives the same plan")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole<std::uint64_t>(0));
   command
       ->add_option("--optimizer-state", form.training.optimizer_state,
                    "Bytes that the optimizer keeps per byte of weights: 2 for Adam, 1 for momentum, 0 for SGD")
@@ -71,7 +72,7 @@ void add_plan(CLI::App& app) {
       ->check(at_least(0));
   command->add_option("--average-every", form.training.updates_per_round, "Updates between two averagings of clusters")
       ->capture_default_str()
-      ->check(at_least(1));
+      ->check(whole(1));
   command
       ->add_option("--compression", options->compression,
                    "Compression of what nodes send each other: none, fp16, bf16, int8, int4 or topk:SHARE")

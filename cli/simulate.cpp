@@ -55,8 +55,9 @@ void add_protocol_options(CLI::App& command, ProtocolOptions& options) {
                               ->check(CLI::IsMember({"pipeline"}));
   const auto add = [&](CLI::Option* option) { return option->needs(protocol); };
   add(command.add_option("--seeds", options.seeds, "How many runs; 10000, or 1 where --seed is given")
-          ->check(at_least(1)));
-  add(command.add_option("--seed", options.first_seed, "The first run's seed; the others have the next ones"));
+          ->check(whole<std::uint64_t>(1)));
+  add(command.add_option("--seed", options.first_seed, "The first run's seed; the others have the next ones")
+          ->check(whole<std::uint64_t>(0)));
   add(command.add_flag("--verbose", options.verbose, "Print every event"));
   add(command.add_option("--sabotage", options.sabotage, "What a driver does wrong, to see that the check finds it")
           ->check(CLI::IsMember({"answers-twice", "forgets-a-forward", "closes-alone", "ignores-updates",

@@ -83,8 +83,9 @@ void add_train(CLI::App& app) {
       ->check(CLI::IsMember({"float32", "bf16", "fp16"}));
   command->add_option("--float32", request.float32, "exact or tf32; else that of [strategy]")
       ->check(CLI::IsMember({"exact", "tf32"}));
-  command->add_option("--epochs", request.epochs, "Else that of the config")->check(at_least(1));
-  command->add_option("--batch-size", request.batch_size, "Of each rank; else that of the config")->check(at_least(1));
+  command->add_option("--epochs", request.epochs, "Else that of the config")->check(whole<std::int64_t>(1));
+  command->add_option("--batch-size", request.batch_size, "Of each rank; else that of the config")
+      ->check(whole<std::int64_t>(1));
   add_place_options(*command, options->place);
   command->add_option("--ports", options->ports, "A-B: ports that ranks other than rank 0 may listen on; else any");
   command->footer(

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from support import command, npy_run
@@ -242,6 +243,20 @@ def test_a_low_limit_of_open_files_is_an_error(folder, processes):
         assert status == 1 and output.startswith("ravnest: ") and "Too many open files" in output, output
 
 
+def catches(process, number) -> bool:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return bool(int(status.split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_takes_long_without_nodes_ends_in_words_too(tmp_path, processes, number):
+    arguments = ("--protocol", "pipeline", "--seeds", "1000000000")
+    processes["command"] = command.start("simulate", *arguments, cwd=tmp_path)
+    wait_for(lambda: catches(processes["command"], number), "it has no handler")
+    processes["command"].send_signal(number)
+    assert outcomes(processes)["command"] == (130, "ravnest: simulating was interrupted\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -250,6 +265,12 @@ def test_a_low_limit_of_open_files_is_an_error(folder, processes):
         (["ping", "node_1", "--count", "0"], "--count: has to be from 1 to 10000, not 0"),
         (["plan", "m.pt2", "--min-cluster-size", "0"], "--min-cluster-size: has to be at least 1, not 0"),
         (["benchmark", "--bandwidth", "-3"], "--bandwidth: has to be more than 0, not -3"),
+        (["plan", "m.pt2", "--min-cluster-size", "1.5"], "--min-cluster-size: has to be a whole number, not 1.5"),
+        (["plan", "m.pt2", "--average-every", "99999999999"], "--average-every: has to be from 1 to "),
+        (["plan", "m.pt2", "--min-cluster-size", "1e2"], "--min-cluster-size: has to be a whole number, not 1e2"),
+        (["plan", "m.pt2", "--seed", "-1"], "--seed: has to be at least 0, not -1"),
+        (["benchmark", "--threads", "2.5"], "--threads: has to be a whole number, not 2.5"),
+        (["benchmark", "--serve", "70000"], "--serve: has to be from 1 to 65535, not 70000"),
         (["simulate", "--protocol", "pipeline", "--seeds", "many"], "--seeds: has to be a number, not many"),
     ],
 )
