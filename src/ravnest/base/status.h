@@ -124,6 +124,12 @@ Status internal(const Ts&... parts) {
   return {Code::kInternal, text(parts...)};
 }
 
+// Two failures as one, which is of the first's kind: a line for each.
+inline Status line_by_line(const Status& first, const Status& second) {
+  if (first.ok() || second.ok()) return first.ok() ? second : first;
+  return {first.code(), text(first.message(), '\n', second.message())};
+}
+
 // A T, or the reason why there is none. Asking a failed Result for its value ends the process with that reason.
 template <class T>
 class [[nodiscard]] Result {

@@ -112,10 +112,9 @@ Result<Dataset> load_dataset(const DataOptions& options) {
   Result<at::Tensor> inputs = computable(selected->inputs, "inputs");
   if (inputs.ok()) inputs = reshaped(*inputs, options.shape);
   if (inputs.ok()) inputs = scaled(*inputs, options);
-  if (!inputs.ok()) return inputs.status();
   Result<at::Tensor> targets = computable(selected->targets, "targets");
   if (targets.ok()) targets = classes(*targets, options.one_hot);
-  if (!targets.ok()) return targets.status();
+  if (Status wrong = line_by_line(inputs.status(), targets.status()); !wrong.ok()) return wrong;
   return Dataset{*inputs, *targets};
 }
 

@@ -99,21 +99,27 @@ bool same_name(std::string_view a, std::string_view b) {
 
 Result<Options> complete(std::string_view owner, std::span<const OptionSpec> specs, const Options& given) {
   Options all;
+  Status wrong;
   for (const OptionSpec& spec : specs) {
     if (spec.need == Need::kOptional) all.emplace(spec.name, spec.value);
-    if (spec.need == Need::kRequired && !has(given, spec.name)) return invalid(owner, " needs ", spec.name);
+    if (spec.need == Need::kRequired && !has(given, spec.name))
+      wrong = line_by_line(wrong, invalid(owner, " needs ", spec.name));
   }
   for (const auto& [name, value] : given) {
     const auto spec = std::ranges::find(specs, std::string_view(name), &OptionSpec::name);
     if (spec == specs.end()) {
       std::vector<std::string_view> names;
       for (const OptionSpec& each : specs) names.push_back(each.name);
-      return invalid(owner, " has no option ", name, "; it has ", listed(names));
+      wrong = line_by_line(wrong, invalid(owner, " has no option ", name, "; it has ", listed(names)));
+      continue;
     }
     Result<Option> option = checked(owner, *spec, value);
-    if (!option.ok()) return option.status();
-    all.insert_or_assign(name, std::move(option).value());
+    if (option.ok())
+      all.insert_or_assign(name, std::move(option).value());
+    else
+      wrong = line_by_line(wrong, option.status());
   }
+  if (!wrong.ok()) return wrong;
   return all;
 }
 

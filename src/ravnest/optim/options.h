@@ -47,7 +47,7 @@ std::string words(const OptionRange& range);
 
 // All options of `owner`: those given, checked, and the others' values. kInvalid, saying what exists, for a name that
 // is not there, a value of another kind or out of its range, and a list of another length than a value that is not
-// empty.
+// empty: a line for each.
 Result<Options> complete(std::string_view owner, std::span<const OptionSpec> specs, const Options& given);
 
 // "a, b and c".

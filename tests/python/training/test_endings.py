@@ -315,6 +315,19 @@ def start_damaged(folder, processes, by) -> str:
     return wait_for_line(processes["node_1"], "ravnest.Error: " if by == "python" else "ravnest: ")[-1]
 
 
+def test_all_wrong_numbers_of_train_toml_are_named_at_once(alone_folder):
+    npy_run.write_files(alone_folder)
+    config = alone_folder / "train.toml"
+    toml = config.read_text().replace("lr = 0.01", "lr = -1\nbetas = [0.9, 1.5]").replace("[0, 140]", "[0, 14000]")
+    toml = toml.replace("[validation]", '[lr_schedule]\nname = "StepLR"\nstep_size = 0\n[validation]')
+    config.write_text(toml.replace("[140, 200]", "[140, 20000]"))
+    result = command.run("node", "node_0", cwd=alone_folder)
+    assert result.returncode == 1 and result.stderr.count("\n") == 1, result.stderr
+    wrong = ("rows = [0, ", "rows = [140, ", "betas", "lr = ", "step_size")
+    lines = [next(i for i, each in enumerate(toml.splitlines(), 1) if each.startswith(key)) for key in wrong]
+    assert [f"line {line}: " in result.stderr for line in lines] == [True] * 5, result.stderr
+
+
 @pytest.mark.parametrize("by", ["python", "command"])
 def test_a_damaged_stage_is_said_before_the_others_are_told(folder, processes, by):
     assert "submod.pt" in start_damaged(folder, processes, by)

@@ -1,6 +1,7 @@
 #include "ravnest/train/config/lines.h"
 
 #include <cctype>
+#include <sstream>
 #include <string_view>
 
 #include "ravnest/base/text.h"
@@ -21,17 +22,25 @@ std::size_t find_word(std::string_view message, std::string_view word) {
 
 }  // namespace
 
-Status Lines::at(const Status& failure) const {
-  if (failure.code() != Code::kInvalid || line == 0) return failure;
+int Lines::of(std::string_view complaint) const {
   int where = line;
   std::size_t first = std::string_view::npos;
   for (const auto& [key, its_line] : keys) {
-    const std::size_t found = find_word(failure.message(), key);
+    const std::size_t found = find_word(complaint, key);
     if (found >= first) continue;
     first = found;
     where = its_line;
   }
-  return invalid(file, ", line ", where, ": [", table, "]: ", failure.message());
+  return where;
+}
+
+Status Lines::at(const Status& failure) const {
+  if (failure.code() != Code::kInvalid || line == 0) return failure;
+  Status all;
+  std::istringstream complaints(failure.message());
+  for (std::string each; std::getline(complaints, each);)
+    all = line_by_line(all, invalid(file, ", line ", of(each), ": [", table, "]: ", each));
+  return all;
 }
 
 }  // namespace ravnest::train

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "ravnest/base/status.h"
 
@@ -16,9 +17,12 @@ struct Lines {
   int line = 0;       // of the table itself; 0 where there is no file
   std::map<std::string, int, std::less<>> keys;
 
-  // What is wrong with the settings (kInvalid) with the file and the line before it: that of the key whose name stands
-  // first in the message, else that of the table. All else as it is.
+  // What is wrong with the settings (kInvalid), a complaint per line, each with the file and the line before it: that
+  // of the key whose name stands first in it, else that of the table. All else as it is.
   Status at(const Status& failure) const;
+
+ private:
+  int of(std::string_view complaint) const;
 };
 
 }  // namespace ravnest::train

@@ -12,6 +12,31 @@ namespace {
 
 constexpr const char* kAccuracyFile = "val_accuracies.txt";
 
+Status in_one_sentence(const Status& lines) {
+  std::string sentence;
+  for (const char c : lines.message()) sentence += c == '\n' ? std::string("; ") : std::string(1, c);
+  return {lines.code(), sentence};
+}
+
+struct Steering {
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::function<void(std::uint64_t)> rates;  // of the optimizer, where there is a schedule
+};
+
+// With all that is wrong: a schedule is looked at even where there is no optimizer for it.
+Result<Steering> make_steering(const TrainConfig& config) {
+  auto made = optim::make_optimizer(config.optimizer.name, config.optimizer.options);
+  Status wrong = config.optimizer.lines.at(made.status());
+  Steering steering{made.ok() ? std::move(*made) : *optim::make_optimizer("SGD", {{"lr", 1.0}}), {}};
+  if (config.lr_schedule) {
+    auto rates = make_rates(*config.lr_schedule, *steering.optimizer);
+    wrong = line_by_line(wrong, rates.status());
+    if (rates.ok()) steering.rates = std::move(*rates);
+  }
+  if (!wrong.ok()) return wrong;
+  return steering;
+}
+
 }  // namespace
 
 Result<BatchedData> load_batches(const DataConfig& config, const TrainConfig& run, data::Share share,
@@ -26,6 +51,10 @@ Result<BatchedData> load_batches(const DataConfig& config, const TrainConfig& ru
   return BatchedData{std::move(*samples), data::Batches(size, run.batch_size, config.shuffle, run.seed, share)};
 }
 
+Status all_that_is_wrong(const Status& loading, const TrainConfig& config) {
+  return in_one_sentence(line_by_line(loading, make_steering(config).status()));
+}
+
 Result<TrainingOptions> common_options(const TrainConfig& config, const graph::Engine& engine) {
   TrainingOptions options;
   options.seed = config.seed;
@@ -33,19 +62,14 @@ Result<TrainingOptions> common_options(const TrainConfig& config, const graph::E
   options.update_frequency = static_cast<std::uint64_t>(config.update_frequency);
   options.record.loss_file = config.loss_file;
   options.record.accuracy_file = config.loss_file.parent_path() / kAccuracyFile;
-  auto optimizer = optim::make_optimizer(config.optimizer.name, config.optimizer.options);
-  if (!optimizer.ok()) return config.optimizer.lines.at(optimizer.status());
-  std::function<void(std::uint64_t)> rates;
-  if (config.lr_schedule) {
-    auto made = make_rates(*config.lr_schedule, **optimizer);
-    if (!made.ok()) return made.status();
-    rates = std::move(*made);
-  }
+  auto steering = make_steering(config);
+  if (!steering.ok()) return in_one_sentence(steering.status());
   const bool trains =
       std::ranges::any_of(engine.parameters(), [](const auto& named) { return named.second.requires_grad(); });
   if (!trains) return options;
-  options.optimizer = std::move(*optimizer);
-  if (config.lr_schedule) (config.lr_schedule->every == Every::kEpoch ? options.on_epochs : options.on_update) = rates;
+  options.optimizer = std::move(steering->optimizer);
+  if (config.lr_schedule)
+    (config.lr_schedule->every == Every::kEpoch ? options.on_epochs : options.on_update) = std::move(steering->rates);
   return options;
 }
 

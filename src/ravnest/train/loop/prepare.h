@@ -20,8 +20,11 @@ namespace ravnest::train {
 Result<BatchedData> load_batches(const DataConfig& config, const TrainConfig& run, data::Share share,
                                  std::string_view sharers);
 
-// All but the criterion, the progress, and what only pipelines know. Where the engine, a model or a stage of one, has
-// nothing to train there is no optimizer.
+// What else is wrong where loading the data has failed so, all in one sentence: what is told to others is one.
+Status all_that_is_wrong(const Status& loading, const TrainConfig& config);
+
+// All but the criterion, the progress, and what only pipelines know; one sentence for all that is wrong. Where the
+// engine, a model or a stage of one, has nothing to train there is no optimizer.
 Result<TrainingOptions> common_options(const TrainConfig& config, const graph::Engine& engine);
 
 // What makes a loss of the outputs of a model that is called so. `node` has the labels, `root` the inputs, for

@@ -13,13 +13,12 @@ Status Trainer::load_data() {
   if (config_.data.shard.value_or(false))
     share = {node_->cluster(), static_cast<std::int64_t>(node_->plan().clusters.size())};
   auto training = load_batches(config_.data, config_, share, "clusters");
-  if (!training.ok()) return training.status();
-  training_ = std::move(*training);
-  if (!config_.validation) return {};
+  Status wrong = training.status();
+  if (training.ok()) training_ = std::move(*training);
+  if (!config_.validation) return wrong;
   auto validation = load_batches(*config_.validation, config_, {}, "clusters");
-  if (!validation.ok()) return validation.status();
-  validation_ = std::move(*validation);
-  return {};
+  if (validation.ok()) validation_ = std::move(*validation);
+  return line_by_line(wrong, validation.status());
 }
 
 Result<TrainingOptions> Trainer::training_options(const TrainerOptions& options) const {
@@ -59,7 +58,7 @@ Result<Trainer> Trainer::prepare(Node& node, const TrainConfig& config, TrainerO
     node.stop({text("failed: ", failure.message())});
     return failure;
   };
-  if (Status loaded = trainer.load_data(); !loaded.ok()) return given_up(loaded);
+  if (Status loaded = trainer.load_data(); !loaded.ok()) return given_up(all_that_is_wrong(loaded, config));
   auto training_options = trainer.training_options(options);
   if (!training_options.ok()) return given_up(training_options.status());
   node.configure(std::move(*training_options));

@@ -24,13 +24,12 @@ Status end_run(Rank& rank, const Status& failure) {
 Status RankTrainer::load_data() {
   const data::Share share{rank_->rank(), rank_->world()};
   auto training = load_batches(config_.data, config_, share, "ranks");
-  if (!training.ok()) return training.status();
-  training_ = std::move(*training);
-  if (!config_.validation) return {};
+  Status wrong = training.status();
+  if (training.ok()) training_ = std::move(*training);
+  if (!config_.validation) return wrong;
   auto validation = load_batches(*config_.validation, config_, share, "ranks");
-  if (!validation.ok()) return validation.status();
-  validation_ = std::move(*validation);
-  return {};
+  if (validation.ok()) validation_ = std::move(*validation);
+  return line_by_line(wrong, validation.status());
 }
 
 Result<TrainingOptions> RankTrainer::training_options(const TrainerOptions& options) const {
@@ -50,7 +49,7 @@ Result<TrainingOptions> RankTrainer::training_options(const TrainerOptions& opti
 
 Result<RankTrainer> RankTrainer::prepare(Rank& rank, const TrainConfig& config, TrainerOptions options) {
   RankTrainer trainer(rank, config);
-  if (Status loaded = trainer.load_data(); !loaded.ok()) return end_run(rank, loaded);
+  if (Status loaded = trainer.load_data(); !loaded.ok()) return end_run(rank, all_that_is_wrong(loaded, config));
   auto training_options = trainer.training_options(options);
   if (!training_options.ok()) return end_run(rank, training_options.status());
   if (Status done = rank.configure(std::move(*training_options)); !done.ok()) return end_run(rank, done);
