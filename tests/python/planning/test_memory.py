@@ -1,5 +1,6 @@
 """What a plan says of memory is what processes take: nodes train under limits that kill one process alone."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -19,7 +20,9 @@ import ravnest
 pytestmark = pytest.mark.slow
 
 SCRIPT = SCRIPTS / "memory_node.py"
-RAM_GB = 0.23  # of a node, beside what its process takes
+LAYERS, RAM_GB = 6, 0.23  # of a node, beside what its process takes
+# 63 million parameters
+LARGE = (15, 0.61)
 
 
 @pytest.fixture(scope="module")
@@ -30,40 +33,42 @@ def process_gb(tmp_path_factory) -> float:
     return json.loads(measured.stdout[measured.stdout.index("{") :])["benchmarks"]["process"]
 
 
-def plan_for(folder, ram: float, **benchmarks) -> ravnest.Plan:
-    write_local_pool(folder / "node_data", 3, ram=ram, **benchmarks)
-    return ravnest.clusterize(make_model(), (torch.randn(BATCH, WIDTH),), node_data=folder / "node_data")
+def plan_for(layers: int, ram_gb: float, folder, **benchmarks) -> ravnest.Plan:
+    write_local_pool(folder / "node_data", 3, ram=ram_gb, **benchmarks)
+    return ravnest.clusterize(make_model(layers), (torch.randn(BATCH, WIDTH),), node_data=folder / "node_data")
 
 
-@pytest.fixture
-def planned(tmp_path, process_gb):
-    return plan_for(tmp_path, process_gb + RAM_GB, process=process_gb)
-
-
-@pytest.fixture
-def limited(process_gb):
+@contextlib.contextmanager
+def limited(ram_gb: float):
     """name -> a command's begin, under the limit of a node; all limits go when the processes have."""
     limits = {}
     try:
         for name in ("alone", "node_0", "node_1", "node_2"):
-            limits[name] = MemoryLimit(int((process_gb + RAM_GB) * 1e9), name)
+            limits[name] = MemoryLimit(int(ram_gb * 1e9), name)
     except RuntimeError as error:
         pytest.skip(str(error))
-    yield {name: limit.within for name, limit in limits.items()}
-    for limit in limits.values():
-        limit.__exit__()
-
-
-def test_three_nodes_train_what_kills_one_process(planned, limited, tmp_path):
-    alone = subprocess.run([*limited["alone"], sys.executable, SCRIPT, "alone"], capture_output=True, timeout=120)
-    assert alone.returncode == -signal.SIGKILL, alone
-    processes = {}
     try:
-        for node in planned.nodes:
-            processes[node.name] = start(SCRIPT, node.name, tmp_path, within=limited[node.name])
-        results = outcomes(processes)
+        yield {name: limit.within for name, limit in limits.items()}
     finally:
-        end(processes.values())
+        for limit in limits.values():
+            limit.__exit__()
+
+
+@pytest.mark.parametrize(("layers", "ram_gb"), [(LAYERS, RAM_GB), pytest.param(*LARGE, marks=pytest.mark.soak)])
+def test_three_nodes_train_what_kills_one_process(layers, ram_gb, process_gb, tmp_path):
+    ram_gb += process_gb
+    planned = plan_for(layers, ram_gb, tmp_path, process=process_gb)
+    with limited(ram_gb) as within:
+        words = [*within["alone"], sys.executable, SCRIPT, str(layers), "alone"]
+        alone = subprocess.run(words, capture_output=True, timeout=120, check=False)
+        assert alone.returncode == -signal.SIGKILL, alone
+        processes = {}
+        try:
+            for node in planned.nodes:
+                processes[node.name] = start(SCRIPT, node.name, tmp_path, within=within[node.name])
+            results = outcomes(processes)
+        finally:
+            end(processes.values())
     for node in planned.nodes:
         status, output = results[node.name]
         assert status == 0, f"{node.name}: {output}"
@@ -72,7 +77,7 @@ def test_three_nodes_train_what_kills_one_process(planned, limited, tmp_path):
 
 
 def test_what_a_process_takes_is_part_of_the_plan(tmp_path):
-    planned = plan_for(tmp_path, ram=0.52)
+    planned = plan_for(LAYERS, 0.52, tmp_path)
     assert planned.clusters[0].window == 3, "where RAM is short, no more passes than stages"
     for node in planned.nodes:
         assert node.memory["process"] == 290_000_000

@@ -1,4 +1,4 @@
-"""A perceptron that takes some memory: memory_node.py [alone]. Trains as a node, or alone with plain PyTorch."""
+"""A perceptron that takes some memory: memory_node.py LAYERS [alone]. Trains as a node, or alone with plain PyTorch."""
 
 import re
 import sys
@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 from torch import nn
 
-WIDTH, LAYERS, BATCH, STEPS = 2048, 6, 8, 6
+WIDTH, BATCH, STEPS = 2048, 8, 6
 
 
-def make_model() -> nn.Module:
+def make_model(layers: int) -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(*(layer for _ in range(LAYERS) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())))
+    return nn.Sequential(*(layer for _ in range(layers) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())))
 
 
 def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -20,7 +20,7 @@ def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def train_alone() -> None:
-    model = make_model()
+    model = make_model(int(sys.argv[1]))
     optimizer = torch.optim.Adam(model.parameters())
     for inputs, targets in batches():
         optimizer.zero_grad()
