@@ -57,6 +57,17 @@ def test_a_killed_node_ends_all_within_ten_seconds(folder, processes, name):
             assert f"{name} (stage {name[-1]}) was lost" in output
 
 
+def test_a_second_process_of_a_node_that_is_stopped_knows_that_it_is_one(folder, processes):
+    """The first answers nobody, and must not be taken for another program that has its port."""
+    processes["node_1"] = start(SCRIPT, "node_1", folder, "2")
+    wait_for_line(processes["node_1"], "waiting for node_0")
+    processes["node_1"].send_signal(signal.SIGSTOP)
+    processes["second"] = start(SCRIPT, "node_1", folder, "2")
+    status, output = outcomes({"second": processes["second"]})["second"]
+    assert status == 1 and "node_1 runs already: it listens at " in output, output
+    processes["node_1"].send_signal(signal.SIGCONT)
+
+
 def test_ctrl_c_while_it_waits_for_others(folder, processes):
     processes["node_1"] = start(SCRIPT, "node_1", folder, "2")
     wait_for_line(processes["node_1"], "waiting for node_0")

@@ -63,7 +63,7 @@ def test_a_node_that_runs_is_not_started_twice_and_nobody_hears_of_it(cluster):
     cluster.run(play)  # to a good end
     assert sorted(refused) == cluster.names
     for name, sentence in refused.items():
-        assert sentence.startswith(f"{name} runs already: it answers at 127.0.0.1:{port_of(cluster, name)}"), sentence
+        assert sentence.startswith(f"{name} runs already: it listens at 127.0.0.1:{port_of(cluster, name)}"), sentence
         assert "Each node may run only once" in sentence
     assert len(cluster.losses()) == len(loaders()[0])
 

@@ -89,6 +89,12 @@ Status sync_tree(const fs::path& path) {
   return error ? system_failure("read", path, error.value()) : sync_folder(path);
 }
 
+bool FolderLock::is_taken(const fs::path& folder) {
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Shared: two who only ask do not get in each other's way.
+  return descriptor.is_open() && ::flock(descriptor.number(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 Result<FolderLock> FolderLock::take(const fs::path& folder, std::chrono::milliseconds patience) {
   Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!descriptor.is_open()) return system_failure("open", folder, errno);

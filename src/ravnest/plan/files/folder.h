@@ -51,6 +51,9 @@ class FolderLock {
   static Result<FolderLock> take(const std::filesystem::path& folder,
                                  std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 
+  // Whether another has it now. False where that can't be told.
+  static bool is_taken(const std::filesystem::path& folder);
+
  private:
   explicit FolderLock(Descriptor folder) : folder_(std::move(folder)) {}
 

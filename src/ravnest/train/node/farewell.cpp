@@ -20,6 +20,8 @@ constexpr Duration kAloneTime = seconds(4);
 constexpr Duration kTogetherTime = seconds(8);
 // For them when this node was interrupted.
 constexpr Duration kInterruptedTime = seconds(1);
+// For those who ask whether this node runs to be through with it.
+constexpr std::chrono::milliseconds kLockTime(100);
 // Between two looks at who is there and who is in a hurry.
 constexpr Duration kLookEvery = std::chrono::milliseconds(50);
 // For whoever has the address to say who it is.
@@ -32,8 +34,9 @@ struct Hearing {
   std::size_t open RAVNEST_GUARDED_BY(mutex) = 0;
 };
 
-// Whether this very node listens at its address: then it answers under its own name.
-bool runs_already(const tcp::Options& network) {
+// Whether this very node listens at its address: it holds its folder, or answers under its own name.
+bool runs_already(const tcp::Options& network, const std::filesystem::path& folder) {
+  if (plan::FolderLock::is_taken(folder)) return true;
   tcp::Caller caller{network.name, network.plan, network.software, std::nullopt};
   if (network.identity) {
     auto tls = tcp::TlsContext::create(*network.identity);
@@ -47,13 +50,17 @@ bool runs_already(const tcp::Options& network) {
 
 }  // namespace
 
-Joined join_network(const tcp::Options& network) {
+Joined join_network(const tcp::Options& network, const std::filesystem::path& folder) {
   auto opened = tcp::open(network);
-  if (opened.ok()) return {std::unique_ptr<transport::Endpoint>(*std::move(opened)), nullptr};
+  if (opened.ok()) {
+    Joined joined{std::unique_ptr<transport::Endpoint>(*std::move(opened)), nullptr};
+    if (auto own = plan::FolderLock::take(folder, kLockTime); own.ok()) joined.folder = *std::move(own);
+    return joined;
+  }
   if (opened.status().code() != Code::kUnavailable) return {opened.status(), nullptr};
-  if (runs_already(network)) {
+  if (runs_already(network, folder)) {
     const std::string owner = port_owner(network.listen.port);
-    return {unavailable(network.name, " runs already: it answers at ", network.listen,
+    return {unavailable(network.name, " runs already: it listens at ", network.listen,
                         owner.empty() ? "" : text(", as ", owner),
                         ". Each node may run only once; end that one before you start ", "it again"),
             nullptr};

@@ -2,15 +2,20 @@
 //
 // A node's name belongs to whoever listens at its address. So a node listens there before anything else that can fail,
 // and a second process of a running node finds the address taken: it ends, and says nothing to anyone in that name.
+// That the address is this very node's is known by the node's folder, which it holds while it runs, or where the two
+// have folders of their own by asking: one that is stopped or starved may not answer in time.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ravnest/base/status.h"
 #include "ravnest/net/background.h"
+#include "ravnest/plan/files/folder.h"
 #include "ravnest/transport/endpoint.h"
 #include "ravnest/transport/tcp/endpoint.h"
 
@@ -22,8 +27,10 @@ namespace ravnest::train {
 struct Joined {
   Result<std::unique_ptr<transport::Endpoint>> endpoint;
   std::unique_ptr<transport::Endpoint> elsewhere;
+  std::optional<plan::FolderLock> folder = {};  // to be kept as long as the endpoint
 };
-Joined join_network(const transport::tcp::Options& network);
+// `folder` is the node's own, of its plan.
+Joined join_network(const transport::tcp::Options& network, const std::filesystem::path& folder);
 
 // Why a node ends. `reason` reads on after the node's name. Who interrupts a node wants the terminal back: peers that
 // are not there by then are not waited for.

@@ -359,6 +359,7 @@ void Node::close() {
   averager_.reset();
   if (endpoint_ && untold) tell_why(options_.background.get(), std::move(endpoint_), nodes_, stage_, *why);
   endpoint_.reset();
+  folder_.reset();
 }
 
 Node::~Node() { close(); }

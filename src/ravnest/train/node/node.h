@@ -142,6 +142,7 @@ class Node final : public BatchSink {
   std::vector<std::string> nodes_;  // of the cluster, by stage
   graph::Engine engine_;
   stage::StageOptions place_;
+  std::optional<plan::FolderLock> folder_;  // while it listens
   std::unique_ptr<transport::Endpoint> endpoint_;
 
   TrainingOptions training_options_;

@@ -127,7 +127,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   Background* const background = options.background.get();
   if (background != nullptr) background->finish(options.name);  // an attempt before this one has the address
   // First of all: whatever fails from here on is said through this.
-  Joined joined = join_network(*network);
+  Joined joined = join_network(*network, plan::folder_of(*here, *number));
   if (!joined.endpoint.ok()) {
     if (joined.elsewhere)
       tell_why(background, std::move(joined.elsewhere), nodes, stage,
@@ -145,6 +145,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   node->cluster_ = cluster;
   node->stage_ = stage;
   node->nodes_ = nodes;
+  node->folder_ = std::move(joined.folder);
   node->endpoint_ = std::move(*joined.endpoint);
   return node;
 }
@@ -158,7 +159,7 @@ Status Node::withdraw(const NodeOptions& options, const Farewell& farewell) {
   if (!network.ok()) return network.status();
   const auto [cluster, stage] = here->plan.place_of(*number);
   network->log = Logger(network->name, Level::kOff);
-  Joined joined = join_network(*network);
+  Joined joined = join_network(*network, plan::folder_of(*here, *number));
   auto endpoint = joined.endpoint.ok() ? std::move(*joined.endpoint) : std::move(joined.elsewhere);
   if (!endpoint) return joined.endpoint.status();
   tell_why(options.background.get(), std::move(endpoint), nodes_of(here->plan, cluster), stage, farewell);
