@@ -64,6 +64,8 @@ soak: tools  ## the fuzzers for ten minutes each, protocols, transport and pipel
 	$(PYTHON) tests/soak/node_endings.py 50
 	$(PYTHON) tests/soak/clusters.py
 	$(PYTHON) -m pytest -m soak -n 2 --dist worksteal
+	$(PYTHON) -m pytest -n 2 --dist worksteal --times 200 tests/python/training/test_node_starts.py \
+		tests/python/training/test_node_failures.py::test_an_optimizer_that_can_not_be_made
 	$(PYTHON) tests/soak/pipeline_memory.py 3600
 	tests/soak/wheel
 	tests/soak/bare_machine

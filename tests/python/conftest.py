@@ -19,6 +19,17 @@ sys.path.append(str(Path(__file__).parents[2] / ".venv-test"))
 torch.set_num_threads(1)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--times", type=int, default=1, help="runs each test so often: for those that fail now and then")
+
+
+def pytest_generate_tests(metafunc):
+    times = metafunc.config.getoption("times")
+    if times > 1:
+        metafunc.fixturenames.append("time_number")
+        metafunc.parametrize("time_number", range(1, times + 1))
+
+
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory):
     """case -> path of its archive, captured with the case's own seed and example, once for all workers."""
