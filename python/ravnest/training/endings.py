@@ -81,15 +81,29 @@ def _end(process: int) -> None:
     """All is done but to tell others of a failure: a signal cuts that short, and comes too late to end it otherwise."""
     if process != os.getpid():
         return  # it was forked off, and is no node
-    ours = [number for number, pid in _heeded.items() if pid == process and signal.getsignal(number) is _interrupt]
-    for number in ours:
-        signal.signal(number, lambda number, frame: _core.hurry())
+    _only_hurry()
     _core.finish_telling()
-    for number in ours:
-        signal.signal(number, signal.SIG_IGN)
+    for number in _heeded:
+        if signal.getsignal(number) is _hurry:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _only_hurry() -> None:
+    """What the process ends with is settled: a signal does not end it otherwise any more."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number, pid in _heeded.items():
+        if pid == os.getpid() and signal.getsignal(number) is _interrupt:
+            signal.signal(number, _hurry)
+
+
+def _hurry(number, frame):
+    _core.hurry()
 
 
 def _show(before, kind, error, trace):
+    if not sys.flags.interactive and not hasattr(sys, "ps1"):  # there it is not the end
+        _only_hurry()
     if issubclass(kind, Interrupted):
         print(f"ravnest: {error}", file=sys.stderr, flush=True)
         raise SystemExit(INTERRUPTED_STATUS)
