@@ -27,7 +27,8 @@ void run_launch(const LaunchOptions& options) {
   const auto own = strategy::find_place({}, environment, devices);
   if (own.ok() && own->rank)
     require(invalid("this process is rank ", *own->rank, " of ", own->world, " already, as ", own->launcher,
-                    " says: run the command itself, without `ravnest launch`"));
+                    " says: run the command itself, without `ravnest launch`",
+                    own->launcher == "RANK" ? "; where RANK counts machines, set NODE_RANK in its place" : ""));
   const strategy::Place place = require(strategy::find_place(options.place.flags, environment, devices));
   const int status = require(launch_ranks({place, options.command, options.place.token_file}, environment));
   if (status != 0) throw CLI::RuntimeError(status);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ravnest/base/text.h"
+#include "ravnest/train/rank/rank_device.h"
 #include "ravnest/train/rank/rank_trainer.h"
 #include "terminal_progress.h"
 
@@ -36,17 +37,6 @@ Result<train::TrainConfig> config_of(const TrainRequest& request) {
   return config;
 }
 
-// Ranks of one machine have a GPU each.
-Result<c10::Device> device_of(const train::TrainConfig& config, const strategy::Place& place) {
-  const c10::Device device(config.device);
-  if (device.is_cpu() || place.local_world == 1) return device;
-  if (device.has_index()) {
-    return invalid("device = \"", config.device, "\" is one GPU, and ", place.local_world,
-                   " ranks on this machine need one each: device = \"cuda\" gives each its own");
-  }
-  return c10::Device(device.type(), static_cast<c10::DeviceIndex>(place.local_rank));
-}
-
 }  // namespace
 
 Status check_train(const TrainRequest& request) { return config_of(request).status(); }
@@ -55,7 +45,7 @@ Status run_train(const TrainRequest& request) {
   const auto config = config_of(request);
   if (!config.ok()) return config.status();
   if (config->threads > 0) at::set_num_threads(config->threads);
-  const auto device = device_of(*config, request.place);
+  const auto device = train::rank_device(c10::Device(config->device), request.place);
   if (!device.ok()) return device.status();
   const std::string name = strategy::rank_name(request.place.rank.value_or(0));
   const Logger log(request.place.world == 1 ? "ravnest" : name, Level::kInfo);

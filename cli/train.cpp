@@ -44,11 +44,8 @@ std::optional<strategy::RunToken> token_of(const TrainOptions& options, const st
 void run(TrainOptions& options) {
   const strategy::Environment environment = own_environment();
   const int devices = strategy::visible_devices(environment);
-  // Whoever is a rank already has its place from whoever started it: the flags were for that.
-  const auto own = strategy::find_place({}, environment, devices);
   TrainRequest& request = options.request;
-  request.place =
-      own.ok() && own->rank ? *own : require(strategy::find_place(options.place.flags, environment, devices));
+  request.place = require(strategy::find_place(options.place.flags, environment, devices));
   if (!options.ports.empty()) request.ports = require(strategy::parse_ports(options.ports));
   require(check_train(request));
   if (!request.place.rank && request.place.world > 1) {

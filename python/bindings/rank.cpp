@@ -15,6 +15,7 @@
 #include "ravnest/strategy/launch/place.h"
 #include "ravnest/strategy/launch/visible_devices.h"
 #include "ravnest/train/rank/joint_source.h"
+#include "ravnest/train/rank/rank_device.h"
 #include "training_process.h"
 
 namespace ravnest::python {
@@ -79,10 +80,13 @@ void bind_rank(py::module_& module) {
   py::class_<strategy::Place>(module, "Place")
       .def_property_readonly("rank", [](const strategy::Place& own) { return own.rank.value_or(0); })
       .def_readonly("world", &strategy::Place::world)
-      .def_readonly("local_rank", &strategy::Place::local_rank)
       .def_readonly("local_world", &strategy::Place::local_world)
       .def_readonly("launcher", &strategy::Place::launcher);
   module.def("place_of", &place_of, py::arg("environment"));
+  module.def(
+      "rank_device",
+      [](c10::Device wanted, const strategy::Place& place) { return accepted(train::rank_device(wanted, place)); },
+      py::arg("wanted"), py::arg("place"));
   py::class_<PyRankOptions>(module, "RankOptions")
       .def(py::init<>())
       .def_property(

@@ -7,7 +7,7 @@ import os
 import pathlib
 import torch
 import typing
-__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw']
+__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'rank_device', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw']
 class Error(RuntimeError):
     of_another: bool
 class Model:
@@ -281,9 +281,6 @@ class Place:
     def launcher(self) -> str:
         ...
     @property
-    def local_rank(self) -> int:
-        ...
-    @property
     def local_world(self) -> int:
         ...
     @property
@@ -520,6 +517,8 @@ def nodes_beside(node_data: str, name: str) -> int:
 def optimizer_names() -> list[str]:
     ...
 def place_of(environment: collections.abc.Mapping[str, str]) -> Place:
+    ...
+def rank_device(wanted: torch.device, place: Place) -> torch.device:
     ...
 def read_plan(node_data: str) -> Plan:
     ...

@@ -56,7 +56,7 @@ class RankNode(Node):
         place = _core.place_of(dict(os.environ))
         self.rank, self.world = place.rank, place.world
         _share_cores(threads, place.local_world)
-        self.device = _own_device(self.device, place)
+        self.device = _core.rank_device(self.device, place)
         options = _core.RankOptions()
         options.place, options.trained, options.device = place, trained, self.device
         options.software = _core.__version__
@@ -129,15 +129,3 @@ def _share_cores(threads: int | None, ranks: int) -> None:
         threads = max(1, (os.cpu_count() or 1) // ranks)
     if threads:
         torch.set_num_threads(threads)
-
-
-def _own_device(device: torch.device, place: _core.Place) -> torch.device:
-    """Ranks of one machine have a GPU each."""
-    if device.type == "cpu" or place.local_world == 1:
-        return device
-    if device.index is not None:
-        raise ValueError(
-            f"device={str(device)!r} is one GPU, and the {place.local_world} ranks of this machine need one each: "
-            f"device={device.type!r} gives each its own"
-        )
-    return torch.device(device.type, place.local_rank)

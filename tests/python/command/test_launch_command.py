@@ -232,6 +232,12 @@ def test_a_program_that_is_not_there(tmp_path):
             "this process is rank 1 of 2 already, as Open MPI says: run the command itself, without `ravnest launch`",
         ),
         (["--devices", "4"], {"LOCAL_RANK": "1"}, "torchrun has set LOCAL_RANK, and not"),
+        (
+            ["--devices", "4"],
+            {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"},
+            "rank 1 of 2 already, as RANK says: run the command itself, without `ravnest launch`; where RANK counts "
+            "machines, set NODE_RANK in its place",
+        ),
     ],
 )
 def test_what_cannot_be_launched_is_refused_with_what_to_do(tmp_path, monkeypatch, arguments, environment, sentence):

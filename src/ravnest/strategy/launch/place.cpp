@@ -1,14 +1,14 @@
 #include "ravnest/strategy/launch/place.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "ravnest/strategy/launch/host_list.h"
+#include "ravnest/strategy/launch/variables.h"
+#include "ravnest/transport/tcp/endpoint.h"
 
 namespace ravnest::strategy {
 namespace {
@@ -18,40 +18,6 @@ constexpr int kMostRanks = 1 << 20;
 constexpr std::uint16_t kDefaultPort = 29500;  // as torch's launchers have it
 constexpr const char* kLoopback = "127.0.0.1";
 
-// The environment, with questions whose answers may fail.
-class Variables {
- public:
-  explicit Variables(const Environment& all) : all_(all) {}
-
-  bool has(const std::string& name) const {
-    const auto found = all_.find(name);
-    return found != all_.end() && !found->second.empty();
-  }
-  std::string text_of(const std::string& name) const { return has(name) ? all_.at(name) : std::string(); }
-
-  Result<int> number(const std::string& name, int least, int most) const {
-    const std::string written = text_of(name);
-    int value = 0;
-    const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), value);
-    if (error != std::errc() || end != written.data() + written.size() || value < least || value > most)
-      return invalid(name, " must be a whole number from ", least, " to ", most, ", not \"", written, "\"");
-    return value;
-  }
-
-  // kInvalid where only some of a launcher's variables are set: the rest is not guessed.
-  Status all_of(std::string_view launcher, std::initializer_list<const char*> names) const {
-    std::vector<std::string> missing;
-    std::vector<std::string> present;
-    for (const char* name : names) (has(name) ? present : missing).emplace_back(name);
-    if (missing.empty()) return {};
-    return invalid(launcher, " has set ", join(present), ", and not ", join(missing), ": start all ranks by ", launcher,
-                   ", or unset what it left");
-  }
-
- private:
-  const Environment& all_;
-};
-
 // A rank's numbers under the names that one launcher has for them.
 struct Names {
   const char* launcher;
@@ -60,6 +26,7 @@ struct Names {
   const char* local_rank;
   const char* local_world;
 };
+constexpr Names kPlain = {"RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 constexpr Names kTorchrun = {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 constexpr Names kOpenMpi = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                             "OMPI_COMM_WORLD_LOCAL_SIZE"};
@@ -99,12 +66,8 @@ Status check_flags(const PlaceFlags& flags, const Place& place) {
   return {};
 }
 
-// The four numbers that every launcher of ranks gives.
-Result<Place> ranks_of(const Names& names, const Variables& variables) {
-  if (Status complete =
-          variables.all_of(names.launcher, {names.rank, names.world, names.local_rank, names.local_world});
-      !complete.ok())
-    return complete;
+// The two numbers that every launcher of ranks gives.
+Result<Place> rank_of_all(const Names& names, const Variables& variables) {
   Place place;
   place.launcher = names.launcher;
   const auto world = variables.number(names.world, 1, kMostRanks);
@@ -114,16 +77,76 @@ Result<Place> ranks_of(const Names& names, const Variables& variables) {
   if (*rank >= *world)
     return invalid(names.rank, "=", *rank, " is beyond ", names.world, "=", *world, ": ranks count from 0 to ",
                    *world - 1);
-  const auto local_world = variables.number(names.local_world, 1, *world);
+  place.rank = *rank;
+  place.world = *world;
+  return place;
+}
+
+// The four that most give.
+Result<Place> ranks_of(const Names& names, const Variables& variables) {
+  if (Status complete =
+          variables.all_of(names.launcher, {names.rank, names.world, names.local_rank, names.local_world});
+      !complete.ok())
+    return complete;
+  auto place = rank_of_all(names, variables);
+  if (!place.ok()) return place;
+  const auto local_world = variables.number(names.local_world, 1, place->world);
   if (!local_world.ok()) return local_world.status();
   const auto local_rank = variables.number(names.local_rank, 0, *local_world - 1);
   if (!local_rank.ok()) return local_rank.status();
-  place.rank = *rank;
-  place.world = *world;
-  place.local_rank = *local_rank;
-  place.local_world = *local_world;
-  place.nodes = (*world + *local_world - 1) / *local_world;
+  place->local_rank = *local_rank;
+  place->local_world = *local_world;
+  place->nodes = (place->world + *local_world - 1) / *local_world;
+  if (place->nodes == 1) place->node = 0;
+  return place;
+}
+
+// RANK without the rest of what torchrun sets: as scripts for PyTorch are often started, by hand, by a line of the
+// user's own within a job, or by Kubeflow.
+bool is_plain_rank(const Variables& variables) {
+  return variables.has("RANK") && !variables.has("LOCAL_WORLD_SIZE") && !variables.has("GROUP_RANK") &&
+         !variables.has("TORCHELASTIC_RUN_ID");
+}
+
+// What RANK does not say: which of its machine's ranks this is, and how many these are.
+Status machines_of(const PlaceFlags& flags, const Variables& variables, Place& place) {
+  const bool is_one_machine = place.world == 1 || transport::tcp::is_loopback(place.master.host);
+  place.nodes = is_one_machine ? 1 : place.world;
+  place.local_world = place.world / place.nodes;
+  if (flags.nodes || flags.devices) {
+    const auto share = [&](int parts) { return (place.world + parts - 1) / parts; };
+    place.nodes = flags.nodes ? *flags.nodes : share(*flags.devices);
+    place.local_world = flags.devices ? *flags.devices : share(place.nodes);
+    const std::int64_t ranks = std::int64_t{place.nodes} * place.local_world;
+    if (ranks != place.world)
+      return invalid("WORLD_SIZE=", place.world, " counts ranks where RANK is set, and ", place.nodes,
+                     " machines with ", place.local_world, " ranks each are ", ranks,
+                     ": where RANK counts machines, set NODE_RANK in its place");
+  }
   if (place.nodes == 1) place.node = 0;
+  place.local_rank = place.nodes == 1 ? place.rank : std::nullopt;
+  if (!variables.has("LOCAL_RANK")) return {};
+  const auto local_rank = variables.number("LOCAL_RANK", 0, place.world - 1);
+  if (!local_rank.ok()) return local_rank.status();
+  place.local_rank = *local_rank;
+  place.local_world = std::max(place.local_world, *local_rank + 1);
+  return {};
+}
+
+Result<Place> by_plain_rank(const PlaceFlags& flags, const Variables& variables) {
+  for (const char* name : {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    if (variables.has(name) || (flags.master && name != std::string_view("WORLD_SIZE"))) continue;
+    return invalid(
+        "RANK is set, and not ", name,
+        ": a rank needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; without RANK, this process starts the "
+        "ranks of its machine");
+  }
+  auto place = rank_of_all(kPlain, variables);
+  if (!place.ok()) return place;
+  const auto master = master_of(flags, variables, "", 0);
+  if (!master.ok()) return master.status();
+  place->master = *master;
+  if (Status known = machines_of(flags, variables, *place); !known.ok()) return known;
   return place;
 }
 
@@ -167,13 +190,14 @@ bool is_srun_task(const Variables& variables) {
   return variables.has("SLURM_PROCID") && variables.number("SLURM_STEP_ID", 0, 2147483647).ok();
 }
 
-// Such a script or shell where nobody says what it is to start: one process, and all that Slurm has planned would wait.
+// Such a script or shell, or one of salloc on the machine where it was called, where nobody says what it is to start:
+// one process, and all that Slurm has planned would wait.
 Status check_job_script(const PlaceFlags& flags, const Variables& variables) {
   if (flags.nodes || flags.devices) return {};
   for (const char* name : {"SLURM_NTASKS", "SLURM_NNODES"}) {
     if (!variables.has(name) || variables.text_of(name) == "1") continue;
     return invalid(
-        "this is the script of a Slurm job with ", name, "=", variables.text_of(name),
+        "this is the script or the shell of a Slurm job with ", name, "=", variables.text_of(name),
         ", and not one of its tasks: start them by srun (in the script: srun COMMAND), or give --devices for "
         "ranks on this machine alone");
   }
@@ -301,7 +325,8 @@ Result<Place> find_place(const PlaceFlags& flags, const Environment& environment
   if (Status sane = check_numbers(flags); !sane.ok()) return sane;
   const Variables variables(environment);
   // A launcher of ranks within another one's job is the one that counts: torchrun under srun, mpirun under sbatch.
-  const auto by_ranks = [&]() -> std::optional<Result<Place>> {
+  auto by_ranks = [&]() -> std::optional<Result<Place>> {
+    if (is_plain_rank(variables)) return by_plain_rank(flags, variables);
     if (variables.has("RANK") || variables.has("LOCAL_RANK")) return by_torchrun(flags, variables);
     if (variables.has(kOpenMpi.rank)) return by_mpi(kOpenMpi, flags, variables);
     if (is_srun_task(variables)) return by_slurm(flags, variables);
@@ -311,9 +336,12 @@ Result<Place> find_place(const PlaceFlags& flags, const Environment& environment
   if (by_ranks) {
     if (!by_ranks->ok()) return *by_ranks;
     if (Status fits = check_flags(flags, **by_ranks); !fits.ok()) return fits;
+    // torchrun and `ravnest launch` leave the choice to their ranks: one GPU is then one for all.
+    (*by_ranks)->has_own_gpu =
+        visible_devices == 1 && variables.has("CUDA_VISIBLE_DEVICES") && (*by_ranks)->launcher != kTorchrun.launcher;
     return *by_ranks;
   }
-  if (variables.has("SLURM_PROCID")) {
+  if (variables.has("SLURM_JOB_ID")) {
     if (Status script = check_job_script(flags, variables); !script.ok()) return script;
   }
   if (variables.has("JOB_COMPLETION_INDEX"))

@@ -4,6 +4,10 @@
 // each machine. Each of them says by other variables of the environment who is who. All of that is read here, and what
 // does not fit together is refused with the variables and the readings: a rank that is mistaken about itself would let
 // all others wait.
+//
+// Under Slurm rank 0 is on the first host of the step's list, or of the job's. SLURM_LAUNCH_NODE_IPADDR, which scripts
+// take for it now and then, is where srun was called: within a job's script that is the first host of the job, so it
+// says nothing new, but from a shell on a login node it is that one, where no rank runs. It is not read.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +34,13 @@ struct Place {
   std::string launcher = {};  // for messages: "torchrun", "Slurm", "Open MPI", "MPICH", "Kubernetes", "one machine" ...
   std::optional<int> rank = {};  // none: this process is to start the ranks of its machine, from `first_rank` on
   int world = 1;                 // ranks in all
-  int local_rank = 0;            // among those of this machine; of a rank only
-  int local_world = 1;           // ranks on this machine
+  // Which rank among those of this machine, and how many these are. Where RANK is all that is known, as plain PyTorch
+  // scripts have it, `local_rank` is none unless all ranks are here, and `local_world` and `nodes` are as many as there
+  // have to be and as there can be.
+  std::optional<int> local_rank = 0;
+  int local_world = 1;
+  // The launcher shows each of them one GPU, which is its own (srun --gpus-per-task=1).
+  bool has_own_gpu = false;
   // Which of the machines. None where only a rank's numbers are known and there are several: ranks need not be put on
   // machines in order (mpirun --map-by node). A process without a rank always knows.
   std::optional<int> node = {};

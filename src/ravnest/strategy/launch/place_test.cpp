@@ -61,6 +61,11 @@ Environment by_hand(const std::string& world) {
   return {{"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29501"}, {"WORLD_SIZE", world}, {"NODE_RANK", "1"}};
 }
 
+// As scripts for PyTorch are started by hand.
+Environment plain_rank(const std::string& master) {
+  return {{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", master}, {"MASTER_PORT", "29501"}};
+}
+
 Environment with(Environment environment, const std::string& name, const std::string& value) {
   environment[name] = value;
   return environment;
@@ -179,6 +184,89 @@ std::vector<Row> rows() {
        job_script(),
        4,
        {.launcher = "one machine", .world = 2, .local_world = 2, .node = 0, .master = {"127.0.0.1", 0}}},
+      {"RANK alone, anywhere",
+       {},
+       plain_rank("10.0.0.1"),
+       4,
+       {.launcher = "RANK", .rank = 3, .world = 4, .local_rank = std::nullopt, .nodes = 4, .master = master}},
+      {"RANK alone, where all ranks are here",
+       {},
+       plain_rank("127.0.0.1"),
+       4,
+       {.launcher = "RANK",
+        .rank = 3,
+        .world = 4,
+        .local_rank = 3,
+        .local_world = 4,
+        .node = 0,
+        .master = {"127.0.0.1", 29501}}},
+      {"RANK alone, of one",
+       {},
+       {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29501"}},
+       4,
+       {.launcher = "RANK", .rank = 0, .node = 0, .master = master}},
+      {"RANK with LOCAL_RANK",
+       {},
+       with(plain_rank("10.0.0.1"), "LOCAL_RANK", "1"),
+       4,
+       {.launcher = "RANK", .rank = 3, .world = 4, .local_rank = 1, .local_world = 2, .nodes = 4, .master = master}},
+      {"RANK with flags that say where the ranks are",
+       {.nodes = 2, .master = master},
+       {{"RANK", "3"}, {"WORLD_SIZE", "4"}},
+       4,
+       {.launcher = "RANK",
+        .rank = 3,
+        .world = 4,
+        .local_rank = std::nullopt,
+        .local_world = 2,
+        .nodes = 2,
+        .master = master}},
+      {"RANK from Slurm's numbers, in a task of srun",
+       {},
+       both(plain_rank("10.0.0.1"), slurm()),
+       0,
+       {.launcher = "RANK", .rank = 3, .world = 4, .local_rank = std::nullopt, .nodes = 4, .master = master}},
+      {"Slurm, which shows each rank a GPU of its own",
+       {.master = master},
+       with(slurm(), "CUDA_VISIBLE_DEVICES", "0"),
+       1,
+       {.launcher = "Slurm",
+        .rank = 3,
+        .world = 4,
+        .local_rank = 1,
+        .local_world = 2,
+        .has_own_gpu = true,
+        .node = 1,
+        .nodes = 2,
+        .master = master,
+        .run_id = "slurm-4711-0"}},
+      {"torchrun, where somebody has left its ranks one GPU",
+       {.master = master},
+       with(without(torchrun(3), "TORCHELASTIC_USE_AGENT_STORE"), "CUDA_VISIBLE_DEVICES", "0"),
+       1,
+       {.launcher = "torchrun",
+        .rank = 3,
+        .world = 4,
+        .local_rank = 1,
+        .local_world = 2,
+        .node = 1,
+        .nodes = 2,
+        .master = master,
+        .run_id = "none",
+        .restarts = 1}},
+      {"Slurm, and where srun was called",
+       {},
+       with(slurm(), "SLURM_LAUNCH_NODE_IPADDR", "10.9.9.9"),
+       0,
+       {.launcher = "Slurm",
+        .rank = 3,
+        .world = 4,
+        .local_rank = 1,
+        .local_world = 2,
+        .node = 1,
+        .nodes = 2,
+        .master = {"gpu07", 24711},
+        .run_id = "slurm-4711-0"}},
       {"Kubernetes",
        {.nodes = 2, .devices = 4, .master = master},
        {{"JOB_COMPLETION_INDEX", "1"}},
@@ -211,6 +299,7 @@ TEST(Place, IsReadFromWhatEveryLauncherSays) {
     EXPECT_EQ(place->world, row.expected.world) << row.name;
     EXPECT_EQ(place->local_rank, row.expected.local_rank) << row.name;
     EXPECT_EQ(place->local_world, row.expected.local_world) << row.name;
+    EXPECT_EQ(place->has_own_gpu, row.expected.has_own_gpu) << row.name;
     EXPECT_EQ(place->node, row.expected.node) << row.name;
     EXPECT_EQ(place->nodes, row.expected.nodes) << row.name;
     EXPECT_EQ(to_string(place->master), to_string(row.expected.master)) << row.name;
@@ -232,6 +321,26 @@ TEST(Place, HalfOfALaunchersVariablesAreNamed) {
   EXPECT_THAT(refusal({}, without(torchrun(0), "MASTER_PORT")), HasSubstr("and not MASTER_PORT"));
   EXPECT_THAT(refusal({}, without(slurm(), "SLURM_NODEID")), AllOf(HasSubstr("Slurm"), HasSubstr("SLURM_NODEID")));
   EXPECT_THAT(refusal({}, without(open_mpi(), "OMPI_COMM_WORLD_SIZE")), HasSubstr("OMPI_COMM_WORLD_SIZE"));
+}
+
+TEST(Place, ARankWithoutARunIsToldWhatItNeeds) {
+  EXPECT_EQ(
+      refusal({}, without(plain_rank("10.0.0.1"), "WORLD_SIZE")),
+      "RANK is set, and not WORLD_SIZE: a rank needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; without RANK, "
+      "this process starts the ranks of its machine");
+  EXPECT_THAT(refusal({}, without(plain_rank("10.0.0.1"), "MASTER_ADDR")), HasSubstr("and not MASTER_ADDR"));
+  EXPECT_THAT(refusal({}, without(plain_rank("10.0.0.1"), "MASTER_PORT")), HasSubstr("and not MASTER_PORT"));
+  EXPECT_THAT(refusal({}, with(plain_rank("10.0.0.1"), "RANK", "4")), HasSubstr("RANK=4 is beyond WORLD_SIZE=4"));
+  EXPECT_THAT(refusal({}, with(plain_rank("10.0.0.1"), "LOCAL_RANK", "4")), HasSubstr("LOCAL_RANK must be"));
+}
+
+// Some set RANK and WORLD_SIZE once for each machine.
+TEST(Place, ARankThatCountsMachinesIsRefusedWhereTheFlagsTell) {
+  EXPECT_EQ(refusal({.nodes = 4, .devices = 2}, plain_rank("10.0.0.1")),
+            "WORLD_SIZE=4 counts ranks where RANK is set, and 4 machines with 2 ranks each are 8: where RANK counts "
+            "machines, set NODE_RANK in its place");
+  EXPECT_THAT(refusal({.devices = 3}, plain_rank("10.0.0.1")), HasSubstr("2 machines with 3 ranks each are 6"));
+  EXPECT_THAT(refusal({.nodes = 3}, plain_rank("10.0.0.1")), HasSubstr("3 machines with 2 ranks each are 6"));
 }
 
 TEST(Place, ARankBeyondTheWorldIsRefused) {
@@ -262,13 +371,15 @@ TEST(Place, NumbersWhoseProductsAreNoneAreRefused) {
 }
 
 TEST(Place, TheScriptOfAJobIsNotItsFirstTask) {
-  EXPECT_EQ(
-      refusal({}, job_script(), 4),
-      "this is the script of a Slurm job with SLURM_NTASKS=4, and not one of its tasks: start them by srun (in the "
-      "script: srun COMMAND), or give --devices for ranks on this machine alone");
+  EXPECT_EQ(refusal({}, job_script(), 4),
+            "this is the script or the shell of a Slurm job with SLURM_NTASKS=4, and not one of its tasks: start them "
+            "by srun "
+            "(in the script: srun COMMAND), or give --devices for ranks on this machine alone");
   EXPECT_THAT(refusal({}, without(job_script(), "SLURM_NTASKS")), HasSubstr("SLURM_NNODES=2"));
   // The shell that salloc opens on the first machine is a step, with the number that Slurm has for such shells.
   EXPECT_THAT(refusal({}, with(job_script(), "SLURM_STEP_ID", "4294967290")), HasSubstr("by srun"));
+  // Or the one on the machine where salloc was called, which has the job's numbers and none of a task.
+  EXPECT_THAT(refusal({}, {{"SLURM_JOB_ID", "4"}, {"SLURM_NTASKS", "4"}, {"SLURM_NNODES", "2"}}), HasSubstr("by srun"));
 }
 
 TEST(Place, MachinesWithDifferentNumbersOfTasksAreRefused) {

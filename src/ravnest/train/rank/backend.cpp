@@ -45,7 +45,8 @@ Result<ChosenBackend> choose_backend(const BackendOptions& options, strategy::Co
     const bool is_asked = options.asked == Backend::kRing;
     const std::string who = strategy::rank_name(static_cast<int>(first - obstacles->begin()));
     if (options.asked == Backend::kNccl) return invalid("backend = \"nccl\" can not be: ", who, " ", *first);
-    return ChosenBackend{nullptr, is_asked ? "the ring over TLS" : text("the ring over TLS, since ", who, " ", *first)};
+    const std::string name = options.encrypted ? "the ring over TLS" : "the ring, on this machine alone";
+    return ChosenBackend{nullptr, is_asked ? name : text(name, ", since ", who, " ", *first)};
   }
   strategy::NcclOptions nccl;
   nccl.rank = ring.rank();

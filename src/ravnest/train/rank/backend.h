@@ -30,6 +30,7 @@ struct BackendOptions {
   bool trusted_network = false;
   strategy::Place place = {};
   c10::Device device = c10::kCPU;
+  bool encrypted = true;  // the ring goes over TLS; not where ranks of one machine meet without a token
 };
 
 // What was chosen, the same on all ranks.

@@ -85,8 +85,9 @@ Result<std::unique_ptr<Rank>> Rank::open(RankOptions options, const Poll& poll) 
 Status Rank::choose_backend(const Poll& poll) {
   const auto waiter = [&](strategy::Pending& pending) { return wait(pending, poll); };
   const StrategyOptions& asked = options_.strategy;
-  auto chosen = train::choose_backend(
-      {asked.backend, asked.trusted_network, options_.rendezvous.place, device_of(engine_)}, *communicator_, waiter);
+  auto chosen = train::choose_backend({asked.backend, asked.trusted_network, options_.rendezvous.place,
+                                       device_of(engine_), options_.rendezvous.token.has_value()},
+                                      *communicator_, waiter);
   if (!chosen.ok()) return chosen.status();
   strategy::NcclCommunicator* const nccl = chosen->nccl.get();
   nccl_ = std::move(chosen->nccl);

@@ -47,7 +47,7 @@ class RankTest : public testing::RunTest {
                                 .local_world = world,
                                 .node = 0,
                                 .master = {"127.0.0.1", port_}};
-    options.rendezvous.software = "1";
+    options.rendezvous.software = "test";
     options.rendezvous.log = options.log;
     return Rank::open(std::move(options), patient());
   }
