@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from support import models
+from support.machines import two_machines
 from support.nodes import Cluster, end, plan_net
 
 import ravnest
@@ -75,3 +76,10 @@ def processes():
     started = {}
     yield started
     end(started.values())
+
+
+@pytest.fixture
+def machines():
+    """Names of two network namespaces, 10.77.0.1 and 10.77.0.2."""
+    with two_machines() as names:
+        yield names

@@ -1,9 +1,11 @@
 """Data-parallel runs as processes: by `ravnest launch`, or rank by rank as a launcher would start them."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from support import command
@@ -61,6 +63,18 @@ def start_process(words: Sequence, folder: Path, more: Mapping[str, str] | None 
         start_new_session=True,
         preexec_fn=interruptible,
     )
+
+
+def end_run(processes: Iterable[subprocess.Popen]) -> None:
+    """Of launchers that `start_process` has started, and of their ranks, nothing runs any more."""
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def start_ranks(script: Path, world: int, folder: Path, *arguments, more: Mapping[str, str] | None = None) -> dict:

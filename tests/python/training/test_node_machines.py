@@ -1,14 +1,13 @@
-"""Two machines: network namespaces with a cable between them, each with its own part of the plan alone."""
+"""Two machines, each with its own part of the plan alone."""
 
 import json
-import os
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 
 import pytest
 import torch
+from support.machines import within
 from support.nodes import end, start
 from support.places import SCRIPTS
 from support.small_net import make_net
@@ -19,42 +18,6 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = SCRIPTS / "node_script.py"
 COMMAND = Path(sys.executable).parent / "ravnest"
-
-
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, timeout=20, capture_output=True)
-
-
-def connect(machines, cables) -> None:
-    ip("link", "add", cables[0], "type", "veth", "peer", "name", cables[1])
-    for i, (name, cable) in enumerate(zip(machines, cables, strict=True)):
-        ip("link", "set", cable, "netns", name)
-        ip("-n", name, "addr", "add", f"10.77.0.{i + 1}/24", "dev", cable)
-        ip("-n", name, "link", "set", cable, "up")
-        ip("-n", name, "link", "set", "lo", "up")
-
-
-@pytest.fixture
-def machines():
-    """Names of two namespaces, 10.77.0.1 and 10.77.0.2."""
-    if os.geteuid() != 0:
-        pytest.skip("only root makes network namespaces")
-    key = uuid.uuid4().hex[:6]
-    names = [f"rav{key}{side}" for side in "ab"]
-    cables = [f"rv{key}{side}" for side in "ab"]
-    made = []
-    try:
-        try:
-            for name in names:
-                ip("netns", "add", name)
-                made.append(name)
-            connect(names, cables)
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"this machine has no network namespaces for us: {error.stderr.decode().strip()}")
-        yield names
-    finally:
-        for name in made:
-            ip("netns", "del", name)
 
 
 def test_two_machines_train_one_model(machines, tmp_path):
@@ -71,8 +34,7 @@ def test_two_machines_train_one_model(machines, tmp_path):
 
     where = {"node_0": (machines[0], first), "node_1": (machines[1], second), "node_2": (machines[0], first)}
     processes = {
-        name: start(SCRIPT, name, folder, "3", within=["ip", "netns", "exec", machine])
-        for name, (machine, folder) in where.items()
+        name: start(SCRIPT, name, folder, "3", within=within(machine)) for name, (machine, folder) in where.items()
     }
     try:
         outputs = {name: process.communicate(timeout=90)[0] for name, process in processes.items()}
