@@ -32,8 +32,8 @@ SEED, STEP = 7, 3
 
 
 def start(world: int, rank: int, port: int, folder, *arguments) -> subprocess.Popen:
-    """NCCL refuses two ranks of one host on one GPU: each has a host of its own, as NCCL believes."""
-    environment = environment_of(rank, world, port) | {"NCCL_HOSTID": str(rank), "NCCL_SOCKET_IFNAME": "lo"}
+    """NCCL refuses two ranks of one host on one GPU, and so do we: each has a host of its own, as both are told."""
+    environment = environment_of(rank, world, port, local_world=1) | {"NCCL_HOSTID": str(rank), "NCCL_SOCKET_IFNAME": "lo"}
     return start_process([sys.executable, SCRIPTS / "rank_numbers.py", world, *arguments], folder, environment)
 
 

@@ -44,6 +44,7 @@ def train(case: RankCase, archive: Path, folder: Path, device: str) -> tuple[Nod
         seed=SEED,
         device=device,
         backend="nccl" if device == "cuda" else "auto",
+        trusted_network=device == "cuda",
         trained=folder / "trained",
         loss_filename=str(folder / "losses.txt"),
         **case.node,
