@@ -57,11 +57,13 @@ soak: tools  ## the fuzzers for ten minutes each, protocols, transport and pipel
 	build/release/cli/ravnest simulate --protocol pipeline --seeds 100000
 	build/release/tests/soak/transport_simulation --seeds 100000
 	build/release/tests/soak/agreement_simulation --seeds 1000000
+	build/release/tests/soak/rank_ending_simulation --seeds 1000000
 	build/release/tests/soak/planner_against_brute_force --seeds 10000
 	build/release/tests/soak/transport_faults 1000
 	build/release/tests/soak/transport_mixed_load 600
 	$(PYTHON) tests/soak/pipeline_kills.py 50
 	$(PYTHON) tests/soak/node_endings.py 50
+	$(PYTHON) tests/soak/rank_endings.py 50
 	$(PYTHON) tests/soak/clusters.py
 	$(PYTHON) -m pytest -m soak -n 2 --dist worksteal
 	$(PYTHON) -m pytest -n 2 --dist worksteal --times 200 tests/python/training/test_node_starts.py \

@@ -95,7 +95,9 @@ class RunningProcesses {
     show(member, last_words_.on_end(member.name, member.status));
     if (member.status == 0) return;
     show(member, {text("(ended with the status ", member.status, ")")});
-    if (status_ != 0 || was_interrupted_) return;
+    // One that somebody else has interrupted is why the others fail, even where they end before it does.
+    const bool interrupted = member.status == kInterruptedStatus && !was_asked_;
+    if (was_interrupted_ || (status_ != 0 && !interrupted)) return;
     status_ = member.status;
     if (!deadline_) deadline_ = SystemClock().now() + after_failure_;
   }

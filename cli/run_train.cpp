@@ -2,11 +2,12 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <iostream>
+#include <thread>
 #include <utility>
 
 #include "ravnest/base/text.h"
-#include "ravnest/train/rank/rank_device.h"
 #include "ravnest/train/rank/rank_trainer.h"
 #include "terminal_progress.h"
 
@@ -18,6 +19,14 @@ Result<train::TrainConfig> config_of(const TrainRequest& request) {
   if (!config.ok()) return config;
   if (!config->strategy) config->strategy.emplace();
   if (request.strategy) config->strategy->name = *request.strategy;
+  if (request.units) config->strategy->units = *request.units;
+  if (request.backend) config->strategy->backend = *request.backend;
+  if (request.trusted_network) config->strategy->trusted_network = true;
+  if (request.compression) {
+    const auto codec = codec::parse_codec(*request.compression);
+    if (!codec.ok()) return codec.status().with_context("--compression");
+    config->compression = *codec;
+  }
   if (request.precision) config->strategy->precision = *request.precision;
   if (request.float32) config->strategy->float32 = *request.float32;
   if (request.epochs) config->epochs = *request.epochs;
@@ -37,6 +46,14 @@ Result<train::TrainConfig> config_of(const TrainRequest& request) {
   return config;
 }
 
+// Ranks that share a machine would fight for its cores: each takes its part, unless it was told otherwise.
+void share_cores(const TrainRequest& request, int threads) {
+  const int ranks = request.place.local_world;
+  if (threads == 0 && !request.threads_are_set && ranks > 1)
+    threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+  if (threads > 0) at::set_num_threads(threads);
+}
+
 }  // namespace
 
 Status check_train(const TrainRequest& request) { return config_of(request).status(); }
@@ -44,15 +61,14 @@ Status check_train(const TrainRequest& request) { return config_of(request).stat
 Status run_train(const TrainRequest& request) {
   const auto config = config_of(request);
   if (!config.ok()) return config.status();
-  if (config->threads > 0) at::set_num_threads(config->threads);
-  const auto device = train::rank_device(c10::Device(config->device), request.place);
-  if (!device.ok()) return device.status();
+  share_cores(request, config->threads);
   const std::string name = strategy::rank_name(request.place.rank.value_or(0));
   const Logger log(request.place.world == 1 ? "ravnest" : name, Level::kInfo);
   train::RankOptions options;
   options.model = request.model;
   options.trained = request.trained;
-  options.device = *device;
+  options.device = c10::Device(config->device);
+  options.gpus_are_chosen = request.gpus_are_chosen;
   options.log = log;
   options.strategy.broadcast_buffers = config->strategy->broadcast_buffers;
   options.strategy.backend = *train::parse_backend(config->strategy->backend);
@@ -62,7 +78,7 @@ Status run_train(const TrainRequest& request) {
   if (config->strategy->units == "blocks") options.strategy.units.rule = graph::UnitRule::kBlocks;
   options.rendezvous = {.place = request.place,
                         .token = request.token,
-                        .settings = {{"strategy", config->strategy->name}, {"units", config->strategy->units}},
+                        .settings = {{"strategy", config->strategy->name}},
                         .software = request.software,
                         .ports = request.ports,
                         .log = log};

@@ -20,6 +20,10 @@ struct TrainRequest {
   std::filesystem::path trained = "trained";
   // What goes before the config's keys.
   std::optional<std::string> strategy = {};
+  std::optional<std::string> units = {};
+  std::optional<std::string> backend = {};
+  bool trusted_network = false;
+  std::optional<std::string> compression = {};
   std::optional<std::string> precision = {};
   std::optional<std::string> float32 = {};
   std::optional<std::int64_t> epochs = {};
@@ -29,6 +33,7 @@ struct TrainRequest {
   strategy::PortRange ports = {};
   std::string software = {};
   bool threads_are_set = false;       // by the environment: torch is left alone
+  bool gpus_are_chosen = false;       // by the environment: which ones this process sees
   std::function<Status()> poll = {};  // asked every few milliseconds; its failure ends the run on all ranks
 };
 

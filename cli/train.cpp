@@ -57,6 +57,7 @@ void run(TrainOptions& options) {
   request.token = token_of(options, environment);
   request.software = release();
   request.threads_are_set = environment.contains("OMP_NUM_THREADS");
+  request.gpus_are_chosen = environment.contains("CUDA_VISIBLE_DEVICES");
   Background none;
   train_until_told(request.place.world == 1 ? "the training" : strategy::rank_name(*request.place.rank), none,
                    [&](const std::function<Status()>& poll) {
@@ -76,6 +77,14 @@ void add_train(CLI::App& app) {
   command->add_option("--trained", request.trained, "The folder to save the model in")->capture_default_str();
   command->add_option("--strategy", request.strategy, "single or ddp; else that of [strategy]")
       ->check(CLI::IsMember({"single", "ddp"}));
+  command->add_option("--units", request.units, "size or blocks; else those of [strategy]")
+      ->check(CLI::IsMember({"size", "blocks"}));
+  command->add_option("--backend", request.backend, "auto, ring or nccl; else that of [strategy]")
+      ->check(CLI::IsMember({"auto", "ring", "nccl"}));
+  command->add_flag("--trusted-network", request.trusted_network,
+                    "NCCL, which does not encrypt, may go over the network");
+  command->add_option("--compression", request.compression,
+                      "Of gradients: none, fp16, bf16, int8, int4 or topk:0.01; else that of the config");
   command->add_option("--precision", request.precision, "float32, bf16 or fp16; else that of [strategy]")
       ->check(CLI::IsMember({"float32", "bf16", "fp16"}));
   command->add_option("--float32", request.float32, "exact or tf32; else that of [strategy]")

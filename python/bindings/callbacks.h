@@ -1,6 +1,8 @@
 // Functions of the user's that the compute thread calls.
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <memory>
 #include <string>
 #include <tuple>
@@ -40,6 +42,8 @@ pybind11::object call(const pybind11::function& function, Arguments&&... argumen
     if (raised.matches(PyExc_KeyboardInterrupt)) throw;
     const std::string type = pybind11::str(raised.type().attr("__name__"));
     const std::string message = pybind11::str(raised.value());
+    // Stays torch's own too, for who computes to say what would help.
+    if (type == "OutOfMemoryError") throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, message);
     throw std::runtime_error(type == "CallbackError" ? message : type + ": " + message);
   }
 }

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,7 +16,6 @@
 #include "ravnest/strategy/launch/place.h"
 #include "ravnest/strategy/launch/visible_devices.h"
 #include "ravnest/train/rank/joint_source.h"
-#include "ravnest/train/rank/rank_device.h"
 #include "training_process.h"
 
 namespace ravnest::python {
@@ -64,8 +64,22 @@ std::unique_ptr<PyRank> open_rank(PyRankOptions given) {
   if (given.token) options.rendezvous.token = accepted(strategy::RunToken::parse(*given.token, given.token_source));
   options.log = Logger(strategy::rank_name(*options.rendezvous.place.rank), Level::kInfo);
   options.rendezvous.log = options.log;
-  const py::gil_scoped_release release;
-  return std::make_unique<PyRank>(unwrap(Rank::open(std::move(options), poll_signals)));
+  // What a signal raises is kept until the others have been told.
+  std::exception_ptr raised;
+  const train::Poll poll = [&, name = strategy::rank_name(*options.rendezvous.place.rank)]() -> Status {
+    try {
+      return poll_signals();
+    } catch (const py::error_already_set&) {
+      raised = std::current_exception();
+      return cancelled(name, " was interrupted");
+    }
+  };
+  auto opened = [&] {
+    const py::gil_scoped_release release;
+    return Rank::open(std::move(options), poll);
+  }();
+  if (raised) std::rethrow_exception(raised);
+  return std::make_unique<PyRank>(unwrap(std::move(opened)));
 }
 
 void configure(PyRank& own, const PyTrainingOptions& given, bool shows_progress) {
@@ -83,10 +97,6 @@ void bind_rank(py::module_& module) {
       .def_readonly("local_world", &strategy::Place::local_world)
       .def_readonly("launcher", &strategy::Place::launcher);
   module.def("place_of", &place_of, py::arg("environment"));
-  module.def(
-      "rank_device",
-      [](c10::Device wanted, const strategy::Place& place) { return accepted(train::rank_device(wanted, place)); },
-      py::arg("wanted"), py::arg("place"));
   py::class_<PyRankOptions>(module, "RankOptions")
       .def(py::init<>())
       .def_property(
@@ -104,6 +114,9 @@ void bind_rank(py::module_& module) {
       .def_property(
           "device", [](const PyRankOptions& own) { return own.options.device; },
           [](PyRankOptions& own, c10::Device device) { own.options.device = device; })
+      .def_property(
+          "gpus_are_chosen", [](const PyRankOptions& own) { return own.options.gpus_are_chosen; },
+          [](PyRankOptions& own, bool chosen) { own.options.gpus_are_chosen = chosen; })
       .def_property(
           "broadcast_buffers", [](const PyRankOptions& own) { return own.options.strategy.broadcast_buffers; },
           [](PyRankOptions& own, bool broadcast) { own.options.strategy.broadcast_buffers = broadcast; })
@@ -137,13 +150,14 @@ void bind_rank(py::module_& module) {
       .def_property_readonly("name", [](const PyRank& own) { return own.rank->name(); })
       .def_property_readonly("rank", [](const PyRank& own) { return own.rank->rank(); })
       .def_property_readonly("world", [](const PyRank& own) { return own.rank->world(); })
+      .def_property_readonly("device", [](const PyRank& own) { return own.rank->device(); })
       .def(
           "begin",
-          [](PyRank& own, const std::string& call) {
+          [](PyRank& own, const std::string& call, const std::map<std::string, std::string>& settings) {
             const py::gil_scoped_release release;
-            unwrap(own.rank->begin(call, poll_signals));
+            unwrap(own.rank->begin(call, poll_signals, settings));
           },
-          py::arg("call"))
+          py::arg("call"), py::kw_only(), py::arg("settings"))
       .def(
           "finish",
           [](PyRank& own, bool save) {
@@ -156,7 +170,7 @@ void bind_rank(py::module_& module) {
           [](PyRank& own, const std::string& reason, bool interrupted) {
             const py::gil_scoped_release release;
             const Status ended = own.rank->stop({reason, interrupted});
-            return ended.message();
+            return std::pair(ended.message(), ended.is_of_another());
           },
           py::arg("reason"), py::arg("interrupted"))
       .def("close",

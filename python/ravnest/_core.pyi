@@ -7,7 +7,7 @@ import os
 import pathlib
 import torch
 import typing
-__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'rank_device', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw']
+__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw']
 class Error(RuntimeError):
     of_another: bool
 class Model:
@@ -292,6 +292,7 @@ class Place:
 class RankOptions:
     broadcast_buffers: bool
     device: torch.device
+    gpus_are_chosen: bool
     place: Place
     software: str
     token: str | None
@@ -319,7 +320,7 @@ class RankOptions:
 class Rank(TrainingProcess):
     def __init__(self, options: RankOptions) -> None:
         ...
-    def begin(self, call: str) -> None:
+    def begin(self, call: str, *, settings: collections.abc.Mapping[str, str]) -> None:
         ...
     def close(self) -> None:
         ...
@@ -329,9 +330,12 @@ class Rank(TrainingProcess):
         ...
     def save(self) -> None:
         ...
-    def stop(self, reason: str, interrupted: bool) -> str:
+    def stop(self, reason: str, interrupted: bool) -> tuple[str, bool]:
         ...
     def summary(self, *, seconds: typing.SupportsFloat | typing.SupportsIndex, samples: typing.SupportsInt | typing.SupportsIndex, epochs: typing.SupportsInt | typing.SupportsIndex) -> str:
+        ...
+    @property
+    def device(self) -> torch.device:
         ...
     @property
     def name(self) -> str:
@@ -517,8 +521,6 @@ def nodes_beside(node_data: str, name: str) -> int:
 def optimizer_names() -> list[str]:
     ...
 def place_of(environment: collections.abc.Mapping[str, str]) -> Place:
-    ...
-def rank_device(wanted: torch.device, place: Place) -> torch.device:
     ...
 def read_plan(node_data: str) -> Plan:
     ...

@@ -1,7 +1,7 @@
 """The calls that all nodes of a cluster make together: begun, served and left in the same order everywhere."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from ..engine.named_tensors import NamedTensors
@@ -43,6 +43,15 @@ class Calls(NamedTensors):
         """Tell the core how this run trains; the first time of all calls, and what may change at each."""
         raise NotImplementedError
 
+    def _begin(self, core: Any, name: str, settings: Mapping[str, str] | None = None) -> None:
+        """The call begins; `settings` are what all who feed have to have the same."""
+        core.begin(name)
+
+    def _end_run(self, core: Any, error: BaseException) -> BaseException:
+        """Tell the others why the run is over. What this one is to raise for it."""
+        core.stop(*farewell_of(error))
+        return error
+
     @property
     def _member(self) -> Any:
         if self._core is None:
@@ -80,13 +89,16 @@ class Calls(NamedTensors):
             self._core.close()
             self._core = None
 
-    def call(self, name: str, body: Callable[[], Any], save: bool = False) -> Any:
+    def call(
+        self, name: str, body: Callable[[], Any], save: bool = False, settings: Mapping[str, str] | None = None
+    ) -> Any:
         """Run something on the root; on other nodes serve until the root's call of the same name is over.
 
         Args:
             name: Of the call.
             body: What the root runs.
             save: Whether all stages are saved at the end.
+            settings: What has to be the same wherever data are fed.
 
         Returns:
             What `body` does; on other nodes nothing, but the accuracy that the root found where it evaluates.
@@ -98,7 +110,7 @@ class Calls(NamedTensors):
         self._served = True
         self._call = name
         try:
-            core.begin(name)
+            self._begin(core, name, settings)
             if not self.is_root:
                 return serve(core, name)
             result = body()
@@ -107,8 +119,10 @@ class Calls(NamedTensors):
             return result
         except BaseException as error:
             self._faults.explain(error)
-            core.stop(*farewell_of(error))
-            raise
+            raised = self._end_run(core, error)
+            if raised is error:
+                raise
+            raise raised from raised.__cause__
         finally:
             self._call = None
 
@@ -124,7 +138,7 @@ class Calls(NamedTensors):
         """A root whose script has no Trainer is in one call until it stops."""
         if self._call is None:
             self._configure(self._member)
-            self._member.begin("direct")
+            self._begin(self._member, "direct")
             self._call = "direct"
 
     def leave_call(self, save: bool = False) -> None:

@@ -53,6 +53,8 @@ class Criterion:
             raise CallbackError("the leaf computes the loss and has no criterion: give Node criterion=")
         try:
             loss = self._criterion(result, item)
+        except torch.OutOfMemoryError:
+            raise  # whoever computes says what would help
         except Exception as error:
             raise CallbackError(f"the criterion raised {brief(error)}{_whole_item(error, item)}") from error
         if not isinstance(loss, torch.Tensor):

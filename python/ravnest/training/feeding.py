@@ -45,9 +45,8 @@ class Feeding(Calls):
         self._direct_call()
         digest, self.label_digest = self.label_digest, None
         if digest is None and self.share.parts > 1:
-            raise Error(
-                "with shard=True a training loop takes its batches from trainer.train_loader, cut as the labels are"
-            )
+            why = "with shard=True" if self.strategy is None else "since ranks share the data out,"
+            raise Error(f"{why} a training loop takes its batches from trainer.train_loader, cut as the labels are")
         self.run.train(tensors, kwargs, digest or 0)
 
     def no_grad_forward_compute(self, tensors: Any = None, output_type: str | None = None, **kwargs: Any) -> Any:
@@ -85,7 +84,7 @@ class Feeding(Calls):
             self._member.save()
         elif self.is_root:
             self._finish(save=True, goes_on=True)
-            self._member.begin(self._call)
+            self._begin(self._member, self._call)
 
     def reset(self) -> None:
         """Forget how many batches there were: the next one is the first of a new epoch."""

@@ -3,12 +3,15 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import torch
 
 from .. import _core
 from ..capture.capture import capture
+from ..errors import Error
+from .criterion import farewell_of
 from .node import Node
 from .sharding import Share
 
@@ -56,9 +59,9 @@ class RankNode(Node):
         place = _core.place_of(dict(os.environ))
         self.rank, self.world = place.rank, place.world
         _share_cores(threads, place.local_world)
-        self.device = _core.rank_device(self.device, place)
         options = _core.RankOptions()
         options.place, options.trained, options.device = place, trained, self.device
+        options.gpus_are_chosen = "CUDA_VISIBLE_DEVICES" in os.environ
         options.software = _core.__version__
         options.broadcast_buffers = self._of_strategy["broadcast_buffers"]
         options.units_are_blocks = self._of_strategy["units"] == "blocks"
@@ -68,6 +71,7 @@ class RankNode(Node):
         options.token, options.token_source = os.environ.get("RAVNEST_TOKEN"), "RAVNEST_TOKEN"
         with self._archive_of(model) as options.model:
             self._core = _core.Rank(options)
+        self.device = self._core.device
         self.node_type, self.stage, self.stages = "rank", 0, 1
         self.is_root = self.is_leaf = True
         self.cluster_id, self.clusters = 0, 1
@@ -118,6 +122,19 @@ class RankNode(Node):
     @property
     def _root_name(self) -> str:
         return self.name
+
+    def _begin(self, core: Any, name: str, settings: Mapping[str, str] | None = None) -> None:
+        core.begin(name, settings=dict(settings or {}))
+
+    def _end_run(self, core: Any, error: BaseException) -> BaseException:
+        """All ranks raise the sentence that they have agreed on, but for what a script has raised itself."""
+        sentence, of_another = core.stop(*farewell_of(error))
+        if not isinstance(error, Error) or sentence in ("", str(error)):
+            return error
+        agreed = Error(sentence)
+        agreed.of_another = of_another
+        agreed.__cause__ = error.__cause__
+        return agreed
 
     def _finish(self, save: bool, goes_on: bool = False) -> None:
         self._member.finish(save=save)

@@ -12,6 +12,8 @@ _ONESELF = {
     "clusters": "give each cluster its part yourself (node.cluster_id says which it is) and leave shard=False",
     "ranks": "give each rank its part yourself (node.rank says which it is) with Trainer(shard=False)",
 }
+# Between ranks data are cut without a word of the user's.
+_CANNOT_CUT = {"clusters": "shard=True cannot cut", "ranks": "ranks cannot share out"}
 
 
 class Share(NamedTuple):
@@ -75,16 +77,19 @@ def check_shares(source, share: Share) -> None:
     if parts == 1 or source is None:
         return
     if reason := _why_not(source):
-        raise ValueError(f"shard=True cannot cut {reason}: {_ONESELF[share.between]}")
+        raise ValueError(f"{_CANNOT_CUT[share.between]} {reason}: {_ONESELF[share.between]}")
     size, least = len(source), 1
     if isinstance(source, DataLoader):
         size = len(cast(Sized, source.dataset))
         least = (source.batch_size or 1) if source.drop_last else 1
     if size // parts < least:
         what = "one sample" if least == 1 else f"one batch of {least} (drop_last=True leaves out shorter ones)"
-        raise ValueError(
-            f"shard=True has {size} samples for {parts} {share.between}, which is less than {what} for each"
-        )
+        if share.between == "ranks":
+            raise ValueError(
+                f"there are {size} samples for {parts} ranks, which is less than {what} for each: "
+                "take fewer ranks, or more data"
+            )
+        raise ValueError(f"shard=True has {size} samples for {parts} clusters, which is less than {what} for each")
 
 
 def warn_of_same_data(source, clusters: int, stacklevel: int) -> None:

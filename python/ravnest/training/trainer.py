@@ -26,7 +26,13 @@ def _as_call(function):
         if self.node is None:
             raise ValueError("Trainer needs a node: give node=")
         self.node.stop_at_nan = self.stop_at_nan
-        return self.node.call(name, lambda: function(self, *args, **kwargs), save=name == "train" and self.save)
+        trains = name == "train"
+        return self.node.call(
+            name,
+            lambda: function(self, *args, **kwargs),
+            save=trains and self.save,
+            settings=self._training_settings() if trains else {"stop_at_nan": str(self.stop_at_nan)},
+        )
 
     return call
 
@@ -114,6 +120,16 @@ class Trainer:
             warn_of_same_data(train_loader, node.clusters, stacklevel=3)
         for source in (train_loader, node.labels):
             check_shares(source, node.share)
+
+    def _training_settings(self) -> dict[str, str]:
+        """What every rank of a data-parallel run has to train with."""
+        return {
+            "epochs": str(self.epochs),
+            "val_freq": str(self.val_freq),
+            "save": str(self.save),
+            "stop_at_nan": str(self.stop_at_nan),
+            "val_loader": "given" if self.val_loader is not None else "none",
+        }
 
     def _check_loaders(self, train_loader):
         node, sweeps = self.node, self.epochs if self.val_freq == 1 else min(self.epochs, 1)

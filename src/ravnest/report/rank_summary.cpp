@@ -40,18 +40,27 @@ std::string skipped_line(const SkippedUpdates& skipped) {
 }
 
 std::string rank_table(const std::vector<RankSummary>& ranks) {
-  Table table({"rank", "computing", "forward", "backward", "update", "waiting", "sent", "received"});
+  const bool counted = std::ranges::any_of(ranks, [](const RankSummary& rank) { return rank.bytes_sent > 0; });
+  std::vector<std::string> heads = {"rank", "computing", "forward", "backward", "update", "waiting"};
+  if (counted) heads.insert(heads.end(), {"sent", "received"});
+  Table table(std::move(heads));
   for (const RankSummary& rank : ranks) {
-    table.add({printable(rank.rank), rounded_percent(computing(rank)), rounded_percent(of_time(rank.forward_s, rank)),
-               rounded_percent(of_time(rank.backward_s, rank)), rounded_percent(of_time(rank.update_s, rank)),
-               rounded_percent(of_time(rank.wait_s, rank)), quantity(static_cast<double>(rank.bytes_sent), "B"),
-               quantity(static_cast<double>(rank.bytes_received), "B")});
+    std::vector<std::string> row = {printable(rank.rank),
+                                    rounded_percent(computing(rank)),
+                                    rounded_percent(of_time(rank.forward_s, rank)),
+                                    rounded_percent(of_time(rank.backward_s, rank)),
+                                    rounded_percent(of_time(rank.update_s, rank)),
+                                    rounded_percent(of_time(rank.wait_s, rank))};
+    if (counted) row.push_back(quantity(static_cast<double>(rank.bytes_sent), "B"));
+    if (counted) row.push_back(quantity(static_cast<double>(rank.bytes_received), "B"));
+    table.add(std::move(row));
   }
   return table.text();
 }
 
 // Ranks wait for the slowest. So who waits least computes longest, and only what that one waits is the network's.
-std::string rank_diagnosis(const std::vector<RankSummary>& ranks) {
+std::string rank_diagnosis(const RanksSummary& summary) {
+  const std::vector<RankSummary>& ranks = summary.ranks;
   const auto [fastest, slowest] = std::ranges::minmax_element(ranks, {}, computing);
   const double waiting = of_time(slowest->wait_s, *slowest);
   if (computing(*slowest) == 0) return "Nothing was measured, so nothing can be said of what limited the run.\n";
@@ -62,8 +71,8 @@ std::string rank_diagnosis(const std::vector<RankSummary>& ranks) {
   }
   if (waiting >= kMuchWaiting) {
     return text("Limited by the network: even ", printable(slowest->rank), " waited for gradients for ",
-                rounded_percent(waiting),
-                " of the time. What helps: larger batches, update_frequency, compression=\"fp16\".\n");
+                rounded_percent(waiting), " of the time. What helps: larger batches, update_frequency",
+                summary.backend == "NCCL" ? "" : ", compression=\"fp16\"", ".\n");
   }
   if (computing(*slowest) >= kMostlyBusy) {
     return text("Limited by computing: ", printable(slowest->rank), " was busy for ",
@@ -80,7 +89,7 @@ std::string rank_diagnosis(const std::vector<RankSummary>& ranks) {
 std::string summary_text(const RanksSummary& summary) {
   std::string lines = headline(summary.run) + rank_settings(summary) + skipped_line(summary.skipped);
   if (summary.ranks.empty()) return lines;
-  return text(lines, "\n", rank_table(summary.ranks), "\n", rank_diagnosis(summary.ranks));
+  return text(lines, "\n", rank_table(summary.ranks), "\n", rank_diagnosis(summary));
 }
 
 }  // namespace ravnest::report

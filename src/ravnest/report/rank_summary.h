@@ -18,7 +18,7 @@ struct RankSummary {
   double backward_s = 0;
   double update_s = 0;
   double wait_s = 0;  // waiting for gradients, after all here was computed: what communication was not hidden
-  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_sent = 0;  // in the call; 0 on all ranks: not counted
   std::uint64_t bytes_received = 0;
 
   bool operator==(const RankSummary&) const = default;

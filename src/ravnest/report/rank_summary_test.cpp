@@ -31,6 +31,15 @@ TEST(RankSummary, SaysWhatWasDoneHowAndByWhom) {
   EXPECT_THAT(text, HasSubstr("rank_1       90 %     54 %      27 %     9 %      5 %  2.00 MB   3.00 MB"));
 }
 
+TEST(RankSummary, SaysNothingOfBytesThatNobodyCounted) {
+  RankSummary one = rank("rank_0", 5, 4);
+  one.bytes_sent = one.bytes_received = 0;
+  RanksSummary summary = of({one});
+  summary.backend = "NCCL";
+  EXPECT_THAT(summary_text(summary), Not(HasSubstr("sent")));
+  EXPECT_THAT(summary_text(summary), Not(HasSubstr("compression"))) << "NCCL has none";
+}
+
 TEST(RankSummary, SaysHowManyUpdatesFp16Skipped) {
   RanksSummary summary = of({});
   EXPECT_THAT(summary_text(summary), Not(HasSubstr("skipped")));

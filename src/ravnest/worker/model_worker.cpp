@@ -11,6 +11,7 @@
 
 #include "ravnest/graph/run/differentiate.h"
 #include "ravnest/stage/routes.h"
+#include "ravnest/worker/out_of_memory.h"
 #include "ravnest/worker/tensors.h"
 
 namespace ravnest::worker {
@@ -23,13 +24,15 @@ using graph::tensors_of;
 using wire::PassHead;
 using wire::PassKind;
 
-// An error of torch's in its own words, without the frames of its stack.
+constexpr const char* kWhatHelpsMemory =
+    "a smaller batch_size or more microbatches, recompute=True, a smaller stage on this node";
+
 template <class Compute>
 Result<std::vector<Outgoing>> plainly(const Compute& compute) {
   try {
     return compute();
   } catch (const c10::Error& error) {
-    return internal(error.what_without_backtrace());
+    return torch_failure(error, kWhatHelpsMemory);
   }
 }
 

@@ -76,6 +76,27 @@ TEST(ModelWorker, AStageToTrainWithoutAnOptimizerFailsAtItsFirstTrainingPass) {
               HasSubstr("the stage has 1 parameter to train and no optimizer"));
 }
 
+TEST(ModelWorker, WithoutMemoryItSaysWhatWasAskedForWhatThereIsAndWhatHelps) {
+  const auto out_of_memory = [](const at::Tensor&) -> at::Tensor {
+    TORCH_CHECK_WITH(OutOfMemoryError, false,
+                     "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.15 GiB of "
+                     "which 12.38 GiB is free. Process 7 has 66.77 GiB memory in use. If reserved but unallocated "
+                     "memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True.");
+  };
+  Chain chain(layers(), {1}, with_loss(out_of_memory));
+  EXPECT_EQ(chain.forward(training_pass(0), {batch()}).message(),
+            "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 12.38 "
+            "GiB is free. What helps: a smaller batch_size or more microbatches, recompute=True, a smaller stage on "
+            "this node");
+}
+
+TEST(ModelWorker, WithoutMemoryOfTheHostItSaysSoToo) {
+  Chain chain(layers(), {1}, with_loss([](const at::Tensor& y) { return y.sum() + at::empty({1L << 58}).sum(); }));
+  EXPECT_THAT(chain.forward(training_pass(0), {batch()}).message(),
+              AllOf(HasSubstr("out of memory: can't allocate memory: you tried to allocate 1152921504606846976 bytes"),
+                    HasSubstr("What helps: a smaller batch_size")));
+}
+
 TEST(ModelWorker, WhatIsMissingOrNotReadHereIsRefused) {
   Chain chain(layers(), {1}, with_criterion());
   const PassHead head = training_pass(0);

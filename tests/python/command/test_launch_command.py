@@ -158,6 +158,28 @@ except KeyboardInterrupt:
     assert result.stderr.splitlines() == ["ravnest: rank_1 failed: out of memory"]
 
 
+def test_an_interrupted_rank_gives_the_status_though_the_others_end_before_it(tmp_path, started):
+    text = """
+import os, pathlib, signal, sys, time
+other = pathlib.Path("rank_0.pid")
+def interrupted(number, frame):
+    pid = int(other.read_text())
+    pathlib.Path("told").touch()
+    while os.path.exists(f"/proc/{pid}"): time.sleep(0.01)
+    sys.exit(130)
+if os.environ["RANK"] == "0":
+    other.with_suffix(".new").write_text(str(os.getpid()))
+    other.with_suffix(".new").rename(other)
+    while not os.path.exists("told"): time.sleep(0.01)
+    sys.exit("rank 1 was interrupted")
+signal.signal(signal.SIGINT, interrupted)
+while not other.exists(): time.sleep(0.01)
+os.kill(os.getpid(), signal.SIGINT)
+"""
+    result = run(tmp_path, "--devices", "2", *script(tmp_path, text))
+    assert result.returncode == 130, result.stdout + result.stderr
+
+
 def test_a_line_is_shown_when_it_is_written(tmp_path, started):
     process = command.start("launch", "--devices", "1", *script(tmp_path, "print('begun')\n" + SLEEPER), cwd=tmp_path)
     started.append(process)

@@ -33,7 +33,8 @@ SEED, STEP = 7, 3
 
 def start(world: int, rank: int, port: int, folder, *arguments) -> subprocess.Popen:
     """NCCL refuses two ranks of one host on one GPU, and so do we: each has a host of its own, as both are told."""
-    environment = environment_of(rank, world, port, local_world=1) | {"NCCL_HOSTID": str(rank), "NCCL_SOCKET_IFNAME": "lo"}
+    environment = environment_of(rank, world, port, local_world=1)
+    environment |= {"NCCL_HOSTID": str(rank), "NCCL_SOCKET_IFNAME": "lo"}
     return start_process([sys.executable, SCRIPTS / "rank_numbers.py", world, *arguments], folder, environment)
 
 

@@ -16,8 +16,8 @@ epochs = {epochs}
 batch_size = 25
 seed = 42
 loss = "cross_entropy"
-schedule = "{schedule}"
 save = true
+{schedule}
 {more}
 
 [optimizer]
@@ -42,10 +42,11 @@ rows = [140, 200]
 def write_files(
     folder: Path, epochs=3, schedule="sync", optimizer="Adam", lr=0.01, more="", tables="", shard=""
 ) -> None:
-    """x.npy, y.npy and train.toml."""
+    """x.npy, y.npy and train.toml; with schedule=None, one for whoever trains a whole model."""
     x, y = make_data()
     numpy.save(folder / "x.npy", x.numpy())
     numpy.save(folder / "y.npy", y.numpy())
+    schedule = f'schedule = "{schedule}"' if schedule else ""
     config = CONFIG.format(epochs=epochs, schedule=schedule, optimizer=optimizer, lr=lr, more=more, shard=shard)
     (folder / "train.toml").write_text(config + tables)
 

@@ -23,7 +23,7 @@ from ravnest import Node, Trainer, _core
 from ravnest.errors import Error
 from ravnest.training.labels import Items, items_of, leaf_labels
 from ravnest.training.run import Run
-from ravnest.training.sharding import Share, share_of
+from ravnest.training.sharding import Share, check_shares, share_of
 
 SEED = 5
 
@@ -67,7 +67,7 @@ class FakeNode(Node):
     """A node without a core, in some cluster of a plan."""
 
     def __init__(self, cluster=0, clusters=2, labels=None, root=True):
-        self.name, self.cluster_id, self.clusters = "node_0", cluster, clusters
+        self.name, self.cluster_id, self.clusters, self.strategy = "node_0", cluster, clusters, None
         self.labels, self.test_labels, self.is_root, self.is_leaf = labels, None, root, True
         self.seed, self.update_frequency, self.label_digest = SEED, 1, None
         self._shard, self._configured = None, False
@@ -177,6 +177,14 @@ def test_what_cannot_be_cut_is_refused_with_what_to_do(source, reason):
         Trainer(node=FakeNode(labels=source, root=False), shard=True)
     Trainer(node=FakeNode(clusters=1, labels=source), train_loader=source, shard=True)
     Trainer(node=FakeNode(labels=source), train_loader=source, shard=False)
+
+
+def test_ranks_are_not_told_of_a_shard_that_nobody_asked_for():
+    share = Share(0, 3, "ranks")
+    with pytest.raises(ValueError, match=r"^there are 2 samples for 3 ranks, .* one sample for each: take fewer ranks"):
+        check_shares(DataLoader(numbers(2)), share)
+    with pytest.raises(ValueError, match=r"^ranks cannot share out an IterableDataset.* Trainer\(shard=False\)"):
+        check_shares(Stream(), share)
 
 
 def test_too_few_samples_are_refused_on_all_clusters_alike():

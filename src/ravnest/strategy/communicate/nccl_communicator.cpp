@@ -167,7 +167,18 @@ NcclCommunicator::NcclCommunicator(NcclOptions options, std::shared_ptr<Link> li
 
 NcclCommunicator::~NcclCommunicator() { link_->thread.close(); }
 
-Status NcclCommunicator::connect(TimePoint deadline) {
+class NcclCommunicator::Start final : public Pending {
+ public:
+  Start(std::shared_ptr<Link> link, std::uint64_t task) : link_(std::move(link)), task_(task) {}
+
+  Status wait_until(TimePoint deadline) override { return link_->thread.wait_until_taken(task_, deadline); }
+
+ private:
+  const std::shared_ptr<Link> link_;
+  const std::uint64_t task_;
+};
+
+Status NcclCommunicator::connect(TimePoint deadline, const Waiter& wait) {
   nccl::UniqueId id;
   if (options_.rank == 0) {
     if (const nccl::Outcome outcome = link_->library.get_unique_id(&id); outcome != nccl::kSuccess) {
@@ -179,7 +190,8 @@ Status NcclCommunicator::connect(TimePoint deadline) {
       return status.with_context("NCCL's id did not get from rank 0 to all");
     }
   }
-  return link_->thread.connect(id, deadline);
+  Start started(link_, link_->thread.start(id, deadline));
+  return wait(started);
 }
 
 std::shared_ptr<Pending> NcclCommunicator::all_reduce(Tensor values, std::shared_ptr<Compression> /*compression*/) {

@@ -25,6 +25,7 @@
 #include "ravnest/base/clock.h"
 #include "ravnest/base/status.h"
 #include "ravnest/strategy/communicate/communicator.h"
+#include "ravnest/strategy/communicate/waiter.h"
 
 namespace ravnest::strategy {
 
@@ -47,8 +48,9 @@ class NcclCommunicator final : public Communicator {
   static Result<std::unique_ptr<NcclCommunicator>> open(NcclOptions options);
   ~NcclCommunicator() override;
 
-  // Finds the other ranks; once, before the first operation. `abort` ends it.
-  Status connect(TimePoint deadline);
+  // Finds the other ranks; once, before the first operation. `abort` ends it, and so does `wait` where it fails.
+  Status connect(
+      TimePoint deadline, const Waiter& wait = [](Pending& pending) { return pending.wait(); });
 
   int rank() const override { return options_.rank; }
   int world() const override { return options_.world; }
@@ -69,6 +71,7 @@ class NcclCommunicator final : public Communicator {
   template <class T>
   class Sum;
   class InPlace;
+  class Start;
 
   NcclCommunicator(NcclOptions options, std::shared_ptr<Link> link);
   template <class Call>

@@ -81,6 +81,27 @@ TEST(Nccl, IdThatDoesNotArriveIsTheOutcomeOfTheStart) {
   EXPECT_THAT(stand_in::calls(0), ElementsAre());
 }
 
+TEST(Nccl, WhoeverWaitsForTheOthersMayGiveUp) {
+  stand_in::reset();
+  auto communicator = NcclCommunicator::open({.world = 2,
+                                              .device = at::kCPU,
+                                              .share_from_first = [](auto) { return Status(); },
+                                              .library = stand_in::path()})
+                          .value();
+  int polls = 0;
+  const auto wait = [&](Pending& pending) -> Status {
+    while (++polls < 3) {
+      Status status = pending.wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(1));
+      if (status.code() != Code::kDeadline) return status;
+    }
+    return cancelled("rank_0 was interrupted");
+  };
+  EXPECT_EQ(communicator->connect(TimePoint::max(), wait), cancelled("rank_0 was interrupted"));
+  EXPECT_EQ(polls, 3);
+  communicator.reset();
+  EXPECT_THAT(stand_in::calls(0), ElementsAre("init 2", "abort"));
+}
+
 TEST(Nccl, TensorsOfTheHostAreNotForTheRealOne) {
   EXPECT_EQ(NcclCommunicator::open({.device = at::kCPU}).status(),
             unsupported("NCCL connects GPUs, and rank 0 computes on cpu"));

@@ -31,15 +31,14 @@ NcclThread::NcclThread(const NcclLibrary& library, NcclThreadOptions options)
 
 NcclThread::~NcclThread() { close(); }
 
-Status NcclThread::connect(const nccl::UniqueId& id, TimePoint deadline) {
-  return wait_until_taken(issue({.what = "start",
-                                 .call =
-                                     [this, id](nccl::Comm*) {
-                                       nccl::Config config;
-                                       return library_.comm_init_rank_config(&comm_, options_.world, id, options_.rank,
-                                                                             &config);
-                                     },
-                                 .deadline = deadline}));
+std::uint64_t NcclThread::start(const nccl::UniqueId& id, TimePoint deadline) {
+  return issue({.what = "start",
+                .call =
+                    [this, id](nccl::Comm*) {
+                      nccl::Config config;
+                      return library_.comm_init_rank_config(&comm_, options_.world, id, options_.rank, &config);
+                    },
+                .deadline = deadline});
 }
 
 std::uint64_t NcclThread::issue(NcclTask task) {

@@ -46,8 +46,11 @@ class NcclThread {
   NcclThread& operator=(const NcclThread&) = delete;
   ~NcclThread();
 
-  // Makes the communicator; returns when all ranks have come, or at the deadline. Once, before the first task.
-  Status connect(const nccl::UniqueId& id, TimePoint deadline);
+  // Makes the communicator, as a task that is taken when all ranks have come, and fails where they have not by the
+  // deadline. Once, before all others.
+  std::uint64_t start(const nccl::UniqueId& id, TimePoint deadline);
+  // The same, and waits for it.
+  Status connect(const nccl::UniqueId& id, TimePoint deadline) { return wait_until_taken(start(id, deadline)); }
 
   // Tasks are numbered from 1 in the order of issue.
   std::uint64_t issue(NcclTask task);

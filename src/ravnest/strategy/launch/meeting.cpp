@@ -115,9 +115,8 @@ std::optional<std::string> Meeting::misfit(int from, const wire::Join& join) con
   for (const auto* settings : {&own_.settings, &join.settings}) {
     const auto found = std::ranges::find_if(*settings, differs);
     if (found == settings->end()) continue;
-    return text(shown(from), " has another ", printable(found->name),
-                " than rank 0: ", value_in(join.settings, found->name), " there, ",
-                value_in(own_.settings, found->name), " on rank 0: start all ranks with the same");
+    return text(shown(from), " was started with ", printable(found->name), " ", value_in(join.settings, found->name),
+                ", and rank 0 with ", value_in(own_.settings, found->name), ": start all ranks with the same");
   }
   return std::nullopt;
 }

@@ -120,7 +120,7 @@ TEST(Meeting, WhoIsStartedWithSomethingElseEndsTheMeetingForAll) {
   host.on_up(2, "10.0.0.3");
   const MeetingActions actions = host.on_message(2, join(3, 40002, "c3d4"));
   const std::string sentence =
-      "rank 2 (10.0.0.3) has another model than rank 0: c3d4 there, a1b2 on rank 0: start all ranks with the same";
+      "rank 2 (10.0.0.3) was started with model c3d4, and rank 0 with a1b2: start all ranks with the same";
   EXPECT_EQ(sentence_to(actions, 1), sentence);
   EXPECT_EQ(sentence_to(actions, 2), sentence);
   EXPECT_EQ(host.failure()->reason, sentence);
@@ -132,9 +132,10 @@ TEST(Meeting, ASettingThatOnlyOneOfThemHasIsNamed) {
     with.settings.push_back({"strategy", "ddp"});
     Meeting host(0, here ? with : join(2, 1), kMaster);
     host.on_up(1, "10.0.0.2");
-    EXPECT_EQ(sentence_to(host.on_message(1, here ? join(2, 1) : with), 1),
-              text("rank 1 (10.0.0.2) has another strategy than rank 0: ", here ? "none there, ddp" : "ddp there, none",
-                   " on rank 0: start all ranks with the same"));
+    EXPECT_EQ(
+        sentence_to(host.on_message(1, here ? join(2, 1) : with), 1),
+        text("rank 1 (10.0.0.2) was started with strategy ",
+             here ? "none, and rank 0 with ddp" : "ddp, and rank 0 with none", ": start all ranks with the same"));
   }
 }
 
@@ -230,7 +231,7 @@ TEST(Meeting, TextOfAnotherRankIsMadeFitForATerminal) {
   auto host = host_of(2);
   host.on_up(1, "10.0.0.2");
   const MeetingActions actions = host.on_message(1, join(2, 1, "\x1b[2J"));
-  EXPECT_THAT(sentence_to(actions, 1), testing::HasSubstr("?[2J there"));
+  EXPECT_THAT(sentence_to(actions, 1), testing::HasSubstr("model ?[2J, and"));
 }
 
 }  // namespace

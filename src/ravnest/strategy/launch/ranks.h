@@ -1,6 +1,6 @@
 // The ranks of a run after they have met: what happens to one happens to all, with one sentence.
 //
-// Owns the endpoint. A thread receives on Channel::kTraining and drives the ending (stage/ending.h): when a rank is
+// Owns the endpoint. A thread receives on Channel::kTraining and drives the ending (rank_ending.h): when a rank is
 // lost, when another one tells that it has failed, or when this one does, every rank ends with the same reason within
 // seconds. Channel::kAveraging, and sending, are for the communicators.
 //
@@ -12,18 +12,15 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "ravnest/base/clock.h"
 #include "ravnest/base/log.h"
 #include "ravnest/base/mutex.h"
 #include "ravnest/base/status.h"
-#include "ravnest/stage/ending.h"
+#include "ravnest/strategy/launch/rank_ending.h"
 #include "ravnest/strategy/launch/rendezvous.h"
 #include "ravnest/transport/endpoint.h"
 
@@ -51,7 +48,7 @@ class Ranks {
   std::string shown(int rank) const;
 
   // The step that is under way, for messages: "rank 3 (10.0.0.2) was lost at step 812".
-  void at_step(std::uint64_t step) { step_ = step; }
+  void at_step(std::uint64_t step);
 
   // Sets what on_failure does; where the run has failed already it is called here and now.
   void on_failure(std::function<void(const Status& why)> call);
@@ -62,10 +59,13 @@ class Ranks {
   // Ends the run on all ranks. `reason` reads on after this rank's name: "was interrupted", "has run out of memory:
   // ...". Returns what the run ends with, which may be another's earlier reason, once the ranks agree.
   Status fail(const std::string& reason);
+  // The same with a whole sentence, about what all ranks see alike and no one has done alone.
+  Status end(const std::string& sentence);
 
   // Something that needs the other ranks broke here, with `seen`: returns what the run ends with, once the ranks agree.
-  // Where nobody else knows of a failure within a moment, this one ends the run.
-  Status why(const Status& seen);
+  // Where nobody else knows of a failure within a moment, this one ends the run. That may take seconds: where `poll`
+  // fails meanwhile, it returns what that says, and the run goes on to its end.
+  Status why(const Status& seen, const Poll& poll = {});
 
   // This rank needs the others no more and all its messages have arrived, or the deadline comes: closes the endpoint in
   // good order. Returns what the run has ended with, where it has failed.
@@ -74,22 +74,17 @@ class Ranks {
  private:
   void run();
   void handle(transport::Event event) RAVNEST_REQUIRES(mutex_);
-  void begin(std::optional<wire::Failed> tell) RAVNEST_REQUIRES(mutex_);
-  void finish_if_settled();
+  void tell(const RankEnding::ToTell& reason) RAVNEST_REQUIRES(mutex_);
+  void look();
   Status wait_for_end() RAVNEST_REQUIRES(mutex_);
-  bool has_broken_connection() const;
 
   Met met_;
   const Logger log_;
   const SystemClock clock_;
-  std::atomic<std::uint64_t> step_ = 0;
   std::atomic<bool> stopping_ = false;
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  stage::Ending ending_ RAVNEST_GUARDED_BY(mutex_);
-  std::optional<TimePoint> settle_by_ RAVNEST_GUARDED_BY(mutex_);
-  std::set<int> left_ RAVNEST_GUARDED_BY(mutex_);
-  std::optional<Status> failure_ RAVNEST_GUARDED_BY(mutex_);  // the ranks agree on it
+  RankEnding ending_ RAVNEST_GUARDED_BY(mutex_);
   std::function<void(const Status&)> on_failure_ RAVNEST_GUARDED_BY(mutex_);
   bool leaving_ RAVNEST_GUARDED_BY(mutex_) = false;
   std::thread thread_;

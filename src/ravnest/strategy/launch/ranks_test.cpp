@@ -122,6 +122,24 @@ TEST_F(RanksTest, WhatBreaksHereIsExplainedByWhatHappenedThere) {
   collective.join();
 }
 
+TEST_F(RanksTest, WhoeverAsksWhyMayBeInterruptedMeanwhile) {
+  meet(2);
+  const Status interrupted = cancelled("rank_0 was interrupted");
+  EXPECT_EQ(rank(0).why(unavailable("the ring broke"), [&] { return interrupted; }), interrupted);
+  EXPECT_EQ(rank(0).fail("was interrupted"), unavailable("rank 0 (127.0.0.1) was interrupted"));
+  EXPECT_EQ(told(1), unavailable("rank 0 (127.0.0.1) was interrupted"));
+}
+
+TEST_F(RanksTest, AWholeSentenceIsThatOfAll) {
+  meet(3);
+  const Status expected = unavailable("epochs is 3 on rank_0 and 4 on rank_2");
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 3; ++number) {
+    threads.emplace_back([&, number] { EXPECT_EQ(rank(number).end(expected.message()), expected); });
+  }
+  for (std::thread& each : threads) each.join();
+}
+
 TEST_F(RanksTest, WhatBreaksHereAloneEndsAll) {
   meet(2);
   const Status expected = unavailable("rank 0 (127.0.0.1) failed: the ring broke");

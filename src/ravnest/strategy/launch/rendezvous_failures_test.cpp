@@ -38,8 +38,8 @@ TEST_F(RendezvousFails, WhereOneRankHasAnotherModel) {
   other.settings = {{"model", "c3d4"}};
   const std::vector<int> numbers = {run.start(0), run.start(1), run.start(other), run.start(3)};
   expect_all(run, numbers,
-             invalid("rank 2 (127.0.0.1) has another model than rank 0: c3d4 there, a1b2 on rank 0: start all ranks "
-                     "with the same"));
+             invalid("rank 2 (127.0.0.1) was started with model c3d4, and rank 0 with a1b2: start all ranks with the "
+                     "same"));
 }
 
 TEST_F(RendezvousFails, WhereOneRankIsOfAnotherRelease) {
@@ -47,8 +47,8 @@ TEST_F(RendezvousFails, WhereOneRankIsOfAnotherRelease) {
   RendezvousOptions other = run.options(1);
   other.software = "0.9";
   expect_all(run, {run.start(other), run.start(0)},
-             invalid("rank 1 (127.0.0.1) has another release than rank 0: 0.9 there, 1.0 on rank 0: start all ranks "
-                     "with the same"));
+             invalid("rank 1 (127.0.0.1) was started with release 0.9, and rank 0 with 1.0: start all ranks with the "
+                     "same"));
 }
 
 TEST_F(RendezvousFails, WhereWorldsDiffer) {

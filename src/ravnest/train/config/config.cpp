@@ -14,11 +14,11 @@ namespace {
 namespace fs = std::filesystem;
 using Keys = std::span<const std::string_view>;
 
-constexpr std::array<std::string_view, 24> kKeys = {
-    "epochs",       "batch_size", "seed",          "loss",        "schedule",    "update_frequency",
-    "microbatches", "val_freq",   "save",          "stop_at_nan", "compression", "reduce_factor",
-    "average",      "outer",      "average_optim", "recompute",   "threads",     "device",
-    "loss_file",    "optimizer",  "lr_schedule",   "data",        "validation",  "strategy",
+constexpr std::array<std::string_view, 26> kKeys = {
+    "epochs",        "batch_size", "seed",        "loss",        "schedule",      "update_frequency", "microbatches",
+    "val_freq",      "save",       "stop_at_nan", "compression", "reduce_factor", "average",          "outer",
+    "average_optim", "recompute",  "threads",     "device",      "loss_file",     "optimizer",        "lr_schedule",
+    "data",          "validation", "strategy",    "clip_value",  "clip_norm",
 };
 // They mean nothing where one process has the whole model.
 constexpr std::array<std::string_view, 7> kPipelineKeys = {"schedule", "microbatches",  "reduce_factor", "average",
@@ -183,6 +183,8 @@ TrainConfig read_top(const Section& top, const fs::path& folder) {
   set(config.val_freq, top.whole("val_freq", kCount));
   set(config.save, top.flag("save"));
   set(config.stop_at_nan, top.flag("stop_at_nan"));
+  set(config.clip_value, top.number("clip_value", {0}));
+  set(config.clip_norm, top.number("clip_norm", {0}));
   config.compression = read_compression(top);
   set(config.reduce_factor, top.whole("reduce_factor", kCount));
   set(config.average, top.word("average", kAverageModes));

@@ -83,6 +83,8 @@ struct TrainConfig {
   std::int64_t val_freq = 1;
   bool save = false;
   bool stop_at_nan = false;         // a loss that is not finite ends the run
+  double clip_value = 0;            // the most that an element of a gradient may be; 0: any
+  double clip_norm = 0;             // the most that the norm of an update's gradients may be; 0: any
   codec::Codec compression;         // true in the file stands for "fp16", false for "none"
   std::int64_t reduce_factor = 0;   // updates between two rounds with other clusters; 0: a round per epoch
   std::string average = "overlap";  // or "drain", as stage::parse_average_mode reads it

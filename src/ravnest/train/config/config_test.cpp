@@ -26,6 +26,8 @@ microbatches = 4
 val_freq = 3
 save = true
 stop_at_nan = true
+clip_value = 0.5
+clip_norm = 2
 compression = "topk:0.01"
 reduce_factor = 50
 average = "drain"
@@ -100,6 +102,8 @@ TEST(TrainConfig, EveryKeyArrives) {
   EXPECT_EQ(config->val_freq, 3);
   EXPECT_TRUE(config->save);
   EXPECT_TRUE(config->stop_at_nan);
+  EXPECT_EQ(config->clip_value, 0.5);
+  EXPECT_EQ(config->clip_norm, 2);
   EXPECT_EQ(config->compression, (codec::Codec{codec::CodecKind::kTopK, 0.01}));
   EXPECT_TRUE(config->recompute);
   EXPECT_EQ(config->threads, 8);
@@ -145,6 +149,8 @@ TEST(TrainConfig, DefaultsAreThoseOfNodeAndTrainer) {
   EXPECT_EQ(config->val_freq, 1);
   EXPECT_FALSE(config->save);
   EXPECT_FALSE(config->stop_at_nan);
+  EXPECT_EQ(config->clip_value, 0);
+  EXPECT_EQ(config->clip_norm, 0);
   EXPECT_EQ(config->compression, codec::Codec());
   EXPECT_FALSE(config->recompute);
   EXPECT_EQ(config->threads, 0);

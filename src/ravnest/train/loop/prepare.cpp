@@ -46,7 +46,7 @@ Result<BatchedData> load_batches(const DataConfig& config, const TrainConfig& ru
   const std::int64_t size = samples->size();
   if (share.parts > 1 && size < share.parts) {
     return config.lines.at(invalid("there are ", size, " samples for ", share.parts, " ", sharers,
-                                   ": at least one of them would have none"));
+                                   ", which is less than one sample for each: take fewer ", sharers, ", or more data"));
   }
   return BatchedData{std::move(*samples), data::Batches(size, run.batch_size, config.shuffle, run.seed, share)};
 }
@@ -60,6 +60,8 @@ Result<TrainingOptions> common_options(const TrainConfig& config, const graph::E
   options.seed = config.seed;
   options.codec = config.compression;
   options.update_frequency = static_cast<std::uint64_t>(config.update_frequency);
+  options.clip_value = config.clip_value;
+  options.clip_norm = config.clip_norm;
   options.record.loss_file = config.loss_file;
   options.record.accuracy_file = config.loss_file.parent_path() / kAccuracyFile;
   auto steering = make_steering(config);

@@ -98,6 +98,28 @@ TEST_F(TrainerTest, ThreeNodesTrainAsOneProcessAndFuseToItsWeights) {
   }
 }
 
+// With such limits nothing moves that could be seen.
+TEST_F(TrainerTest, GradientsAreClippedAsTheConfigSays) {
+  for (const char* limit : {"clip_value = 1e-9", "clip_norm = 1e-9"}) {
+    const auto outcomes = at_once([&](int number) -> Status {
+      TrainConfig own = config(text("epochs = 1\n", limit));
+      own.optimizer.name = "SGD";
+      auto node = open(number);
+      if (!node.ok()) return node.status();
+      std::vector<at::Tensor> before;
+      for (const at::Tensor& tensor : (*node)->engine().tensors()) before.push_back(tensor.detach().clone());
+      auto trainer = Trainer::prepare(**node, own, {});
+      if (!trainer.ok()) return trainer.status();
+      if (const auto outcome = trainer->train(patient()); !outcome.ok()) return outcome.status();
+      for (std::size_t i = 0; i < before.size(); ++i)
+        EXPECT_TRUE(at::allclose((*node)->engine().tensors()[i], before[i], 0, 1e-9)) << number << " with " << limit;
+      (*node)->close();
+      return {};
+    });
+    EXPECT_THAT(outcomes, Each(Status()));
+  }
+}
+
 TEST_F(TrainerTest, EveryNodeHearsTheAccuracy) {
   const TrainConfig config = this->config("epochs = 1\nschedule = \"sync\"");
   const Poll poll = patient();

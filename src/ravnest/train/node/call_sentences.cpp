@@ -6,20 +6,21 @@
 
 namespace ravnest::train {
 
-Status check_alike(const std::vector<wire::Ready>& ready, const std::vector<std::string>& nodes) {
+Status check_alike(const std::vector<wire::Ready>& ready, const std::vector<std::string>& nodes,
+                   std::string_view each) {
   const wire::Ready& own = ready.front();
   for (std::size_t i = 1; i < ready.size(); ++i) {
     const wire::Ready& theirs = ready[i];
     if (theirs.call != own.call) {
       return invalid(nodes.front(), " runs ", own.call, "() while ", nodes[i], " runs ", theirs.call,
-                     "(): start the same script on every node");
+                     "(): start the same script on every ", each);
     }
     for (const auto& [name, value] : own.settings) {
       const auto found = std::ranges::find(theirs.settings, name, &wire::Setting::name);
       const std::string other = found == theirs.settings.end() ? "not there" : found->value;
       if (other != value) {
         return invalid(name, " is ", value, " on ", nodes.front(), " and ", other, " on ", nodes[i],
-                       ": start the same script on every node");
+                       ": start the same script on every ", each);
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ravnest/base/status.h"
@@ -11,8 +12,9 @@
 namespace ravnest::train {
 
 // Whether all nodes are ready for the same thing; the first is the root. A failure names the nodes that differ, in
-// what, and what to do.
-Status check_alike(const std::vector<wire::Ready>& ready, const std::vector<std::string>& nodes);
+// what, and what to do. `each` is what they are to people.
+Status check_alike(const std::vector<wire::Ready>& ready, const std::vector<std::string>& nodes,
+                   std::string_view each = "node");
 
 // One sentence for all nodes where some, by stage, could not save: who, why, and who could. None where all could.
 std::optional<std::string> sentence_of_unsaved(const std::vector<wire::Account>& accounts,

@@ -4,12 +4,13 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <functional>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "ravnest/base/status.h"
+#include "ravnest/codec/codec.h"
 #include "ravnest/strategy/communicate/communicator.h"
 #include "ravnest/strategy/communicate/nccl_communicator.h"
 #include "ravnest/strategy/communicate/waiter.h"
@@ -24,6 +25,7 @@ enum class Backend : std::uint8_t {
 };
 
 Result<Backend> parse_backend(std::string_view name);  // "auto", "ring", "nccl"
+std::string_view backend_name(Backend backend);
 
 struct BackendOptions {
   Backend asked = Backend::kAuto;
@@ -31,6 +33,8 @@ struct BackendOptions {
   strategy::Place place = {};
   c10::Device device = c10::kCPU;
   bool encrypted = true;  // the ring goes over TLS; not where ranks of one machine meet without a token
+  std::string gpu = {};   // which one it is, the same for whoever else has it; "": not known
+  std::filesystem::path nccl_library = {};  // instead of torch's
 };
 
 // What was chosen, the same on all ranks.
@@ -39,8 +43,18 @@ struct ChosenBackend {
   std::string why;                                   // for people: "NCCL 2.28.9", "the ring over TLS, since rank_1 ..."
 };
 
-// The ranks agree over `ring`. kInvalid, on all ranks, where NCCL was asked for and some rank can not.
+// The ranks agree over `ring`, and have asked for the same. kInvalid, on all ranks alike, where NCCL was asked for and
+// some rank can not. Ranks that have the same GPU take the ring, unless NCCL was asked for, which then says what it
+// thinks of that.
 Result<ChosenBackend> choose_backend(const BackendOptions& options, strategy::Communicator& ring,
                                      const strategy::Waiter& wait);
+
+// What becomes of compression, which is the ring's: NCCL sends gradients as they are.
+struct UsedCompression {
+  codec::Codec codec;
+  std::string remark;  // for people, where it is not what was asked for
+};
+// kInvalid where NCCL and compression were both asked for.
+Result<UsedCompression> compression_for(const codec::Codec& asked, Backend backend, bool by_nccl);
 
 }  // namespace ravnest::train

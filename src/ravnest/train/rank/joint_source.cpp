@@ -17,6 +17,7 @@ Status JointSource::begin(std::uint64_t number) {
   is_over_ = false;
   number_ = number;
   count_ = 0;
+  index_ = 0;
   return ask();
 }
 
@@ -29,8 +30,8 @@ Status JointSource::ask() {
     is_over_ = !batch_;
     if (batch_) ++count_;
   }
-  samples_ = batch_ ? static_cast<std::int64_t>(cluster::samples_of(batch_->inputs)) : 0;
-  asked_ = rank_.communicator().sum(std::span(&samples_, 1));
+  told_ = tells_batch_at(number_, index_++, batch_ ? cluster::samples_of(batch_->inputs) : 0);
+  asked_ = rank_.communicator().sum(std::span(told_.numbers));
   return {};
 }
 
@@ -58,11 +59,12 @@ Status JointSource::compare_counts() {
 
 Result<std::optional<SourceBatch>> JointSource::next() {
   if (Status answered = rank_.wait(*asked_, poll_); !answered.ok()) return rank_.ended(answered);
-  if (samples_ == 0) {
+  if (Status same = check_same(told_, rank_.world()); !same.ok()) return rank_.ended_alike(same);
+  if (told_.samples() == 0) {
     if (Status compared = compare_counts(); !compared.ok()) return rank_.ended(compared);
     return std::optional<SourceBatch>();
   }
-  rank_.announce(static_cast<std::uint64_t>(samples_));
+  rank_.announce(static_cast<std::uint64_t>(told_.samples()));
   SourceBatch batch = batch_ ? std::move(*batch_) : SourceBatch();
   batch_.reset();
   if (Status asked = ask(); !asked.ok()) return asked;

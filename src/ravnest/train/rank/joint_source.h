@@ -38,12 +38,13 @@ class JointSource final : public BatchSource {
   Rank& rank_;
   const Poll& poll_;
   const std::string unit_;
-  std::uint64_t number_ = 0;
+  std::uint64_t number_ = 0;          // of the epoch
   std::int64_t count_ = 0;            // batches of this rank, in this epoch
   std::string said_;                  // of the counts, without the epoch
   std::optional<SourceBatch> batch_;  // the next one of this rank, if there is one
   bool is_over_ = false;              // it has no more in this epoch
-  std::int64_t samples_ = 0;          // of that batch; once `asked_` was waited for, those of all ranks
+  std::uint64_t index_ = 0;           // of that batch in the epoch
+  Told told_;                         // of that batch; once `asked_` was waited for, by all ranks
   std::shared_ptr<strategy::Pending> asked_;
 };
 

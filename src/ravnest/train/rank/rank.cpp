@@ -2,19 +2,15 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <sstream>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
-#include "ravnest/archive/pickle/state_dict.h"
-#include "ravnest/archive/weights/safetensors.h"
 #include "ravnest/base/file.h"
 #include "ravnest/cluster/microbatches.h"
-#include "ravnest/codec/crc32c.h"
 #include "ravnest/strategy/communicate/texts.h"
 #include "ravnest/train/node/call_sentences.h"
+#include "ravnest/worker/out_of_memory.h"
 #include "ravnest/worker/tensors.h"
 
 namespace ravnest::train {
@@ -25,6 +21,8 @@ constexpr Duration kPollInterval = std::chrono::milliseconds(50);
 // On a GPU a loss is looked at when another pass came after it: then it is computed, and the host waits for nothing
 // while the GPU has the newest pass to do.
 constexpr std::size_t kLossesUnderWay = 1;
+constexpr const char* kWhatHelpsMemory =
+    "a smaller batch_size, with update_frequency for as many samples in an update, or precision = \"bf16\"";
 
 std::vector<c10::IValue> as_values(const std::vector<at::Tensor>& tensors, c10::Device device) {
   std::vector<c10::IValue> values;
@@ -50,11 +48,6 @@ wire::PassHead head_of(const stage::Offer& offer, std::uint64_t pass, double wei
           .epoch = offer.epoch,
           .index = offer.index,
           .digest = offer.digest};
-}
-
-// Small, and unlike its neighbours': places that differ and have the same sum do not have the same sum of these.
-std::int64_t scattered(std::int64_t place) {
-  return static_cast<std::int64_t>((static_cast<std::uint64_t>(place) * 2'654'435'761U) >> 8 & 0x7fff'ffffU);
 }
 
 std::string shown(const optim::Option& option) {
@@ -87,7 +80,7 @@ auto plainly(const Compute& compute) -> decltype(compute()) {
   try {
     return compute();
   } catch (const c10::Error& error) {
-    return internal(error.what_without_backtrace());
+    return worker::torch_failure(error, kWhatHelpsMemory);
   } catch (const std::runtime_error& error) {
     return internal(error.what());
   }
@@ -109,6 +102,14 @@ Status Rank::configure(TrainingOptions training_options) {
                    "\" does not go with precision \"fp16\", whose gradients are scaled until they overflow: leave one "
                    "of them out, or take \"bf16\"");
   }
+  auto used = compression_for(training_options_.codec, options_.strategy.backend, nccl_ != nullptr);
+  if (!used.ok()) return used.status();
+  if (!used->remark.empty()) warn(used->remark);
+  training_options_.codec = used->codec;
+  return plainly([&] { return make_ddp(); });
+}
+
+Status Rank::make_ddp() {
   const auto cuts = graph::unit_cuts(engine_.model(), options_.strategy.units);
   if (!cuts.ok()) return cuts.status();
   auto chain = strategy::Chain::cut(engine_, *cuts);
@@ -128,21 +129,25 @@ Status Rank::configure(TrainingOptions training_options) {
 
 // -- calls
 
-Status Rank::begin(const std::string& call, const Poll& poll) {
-  std::map<std::string, std::string> settings = training_options_.settings;
-  settings["seed"] = std::to_string(training_options_.seed);
-  settings["compression"] = codec::to_string(training_options_.codec);
-  settings["precision"] = strategy::precision_name(options_.strategy.precision);
-  settings["float32"] = float32_name(options_.strategy.float32);
+Status Rank::begin(const std::string& call, const Poll& poll, const std::map<std::string, std::string>& settings) {
+  std::map<std::string, std::string> all = settings;
+  all.insert(training_options_.settings.begin(), training_options_.settings.end());
+  all["seed"] = std::to_string(training_options_.seed);
+  all["compression"] = codec::to_string(training_options_.codec);
+  all["clip_value"] = text(training_options_.clip_value);
+  all["clip_norm"] = text(training_options_.clip_norm);
   wire::Ready ready{.call = call, .settings = {}};
-  for (const auto& [setting, value] : settings) ready.settings.push_back({setting, value});
+  for (const auto& [setting, value] : all) ready.settings.push_back({setting, value});
   ready.settings.push_back({"optimizer", described(ddp_->optimizer())});
   poll_ = poll;
   if (Status agreed = compare(ready); !agreed.ok()) return ended(agreed);
   const bool is_first = begun_ == TimePoint();
   begun_ = SystemClock().now();
-  before_ = ddp_->times();
-  Status alike = is_first ? ddp_->begin() : Status();
+  times_before_ = ddp_->times();
+  traffic_before_ = traffic();
+  steps_before_ = ddp_->steps();
+  skipped_before_ = ddp_->steps() - ddp_->updates();
+  Status alike = is_first ? plainly([&] { return ddp_->begin(); }) : Status();
   return alike.ok() ? alike : ended(alike);
 }
 
@@ -164,7 +169,8 @@ Status Rank::compare(const wire::Ready& ready) {
     all.push_back(std::move(*told));
     names.push_back(strategy::rank_name(static_cast<int>(i)));
   }
-  return check_alike(all, names);
+  Status alike = check_alike(all, names, "rank");
+  return alike.ok() ? alike : ended_alike(alike);
 }
 
 Status Rank::feed(const Batch& batch, const Poll& poll) {
@@ -172,6 +178,13 @@ Status Rank::feed(const Batch& batch, const Poll& poll) {
   Status fed = batch.kind == wire::PassKind::kTrain ? train(batch) : evaluate(batch);
   ++batches_;
   return fed.ok() ? fed : ended(fed);
+}
+
+Result<Told> Rank::told_by_all(Told own) {
+  const auto sum = communicator_->sum(std::span(own.numbers));
+  if (Status summed = wait(*sum, poll_); !summed.ok()) return ended(summed);
+  if (Status same = check_same(own, world()); !same.ok()) return ended_alike(same);
+  return own;
 }
 
 // A loop that users write feeds each rank by itself. One that is a batch behind the others would train all the same, on
@@ -182,15 +195,9 @@ Result<std::uint64_t> Rank::samples_of_all(const Batch& batch) {
     announced_.pop_front();
     return samples;
   }
-  const auto place = static_cast<std::int64_t>(batch.epoch * 1'000'003 + batch.index);
-  std::int64_t told[] = {static_cast<std::int64_t>(cluster::samples_of(batch.inputs)), place, scattered(place)};
-  const auto sum = communicator_->sum(std::span(told));
-  if (Status summed = wait(*sum, poll_); !summed.ok()) return summed;
-  if (told[1] != place * world() || told[2] != scattered(place) * world()) {
-    return invalid("the ranks feed batches of different places: this one is at batch ", batch.index + 1, " of epoch ",
-                   batch.epoch + 1, ". Every rank has to feed as many batches; Trainer.train() sees to that by itself");
-  }
-  return static_cast<std::uint64_t>(told[0]);
+  const auto told = told_by_all(tells_batch_at(batch.epoch, batch.index, cluster::samples_of(batch.inputs)));
+  if (!told.ok()) return told.status();
+  return static_cast<std::uint64_t>(told->samples());
 }
 
 Status Rank::train(const Batch& batch) {
@@ -254,7 +261,9 @@ Status Rank::take_reports(std::size_t keep) {
     for (std::size_t i = 1; i < numbers.size(); ++i) {
       if (numbers[i] != 0 && by.empty()) by = strategy::rank_name(static_cast<int>(i - 1));
     }
-    if (Status taken = record_->on_report(std::move(report), by); !taken.ok()) return taken;
+    const Status taken = record_->on_report(std::move(report), by);
+    if (taken.code() == Code::kInvalid) return ended_alike(taken);  // all have the same numbers
+    if (!taken.ok()) return taken;
   }
   return {};
 }
@@ -287,19 +296,19 @@ Status Rank::evaluate(const Batch& batch) {
 }
 
 Status Rank::end_sweep(Sweep sweep) {
-  std::int64_t counts[] = {static_cast<std::int64_t>(swept_samples_), static_cast<std::int64_t>(swept_correct_)};
-  swept_samples_ = swept_correct_ = 0;
-  const auto sum = communicator_->sum(std::span(counts));
-  if (Status summed = wait(*sum, poll_); !summed.ok()) return ended(summed);
+  const auto told =
+      told_by_all(tells(Next::kSweepEnd, std::exchange(swept_samples_, 0), std::exchange(swept_correct_, 0)));
+  if (!told.ok()) return told.status();
+  const auto samples = static_cast<std::uint64_t>(told->samples());
   if (Status taken = take_reports(0); !taken.ok()) return ended(taken);
   const stage::Offer all{.kind = wire::PassKind::kValidate, .batch = batches_};
-  record_->expect(all, static_cast<std::uint64_t>(counts[0]));
+  record_->expect(all, samples);
   Status recorded = record_->expect_end(sweep);
   if (recorded.ok()) {
     recorded = record_->on_report({.pass = batches_,
                                    .loss = 0,
-                                   .samples = static_cast<std::uint64_t>(counts[0]),
-                                   .correct = static_cast<std::uint64_t>(counts[1]),
+                                   .samples = samples,
+                                   .correct = static_cast<std::uint64_t>(told->correct()),
                                    .outputs = {}});
   }
   return recorded.ok() ? recorded : ended(recorded);
@@ -311,111 +320,10 @@ Status Rank::drain(const Poll& poll) {
   return taken.ok() ? taken : ended(taken);
 }
 
-Status Rank::finish(const wire::Task& task, const Poll& poll) {
-  if (Status drained = drain(poll); !drained.ok()) return drained;
-  if (Status alike = compare_parameters(); !alike.ok()) return ended(alike);
-  reach(task.epochs);
-  if (task.save) {
-    const Status saved = rank() == 0 ? save() : Status();
-    const auto told = strategy::gather_texts(*communicator_, saved.message(), c10::kCPU,
-                                             [&](strategy::Pending& pending) { return wait(pending, poll_); });
-    if (!told.ok()) return ended(told.status());
-    if (!told->front().empty())
-      return unavailable(ranks_ ? ranks_->shown(0) + " could not save the model: " : "", told->front());
-  }
-  Status gathered = gather_work();
-  return gathered.ok() ? gathered : ended(gathered);
-}
-
-// All ranks take the same steps. Where they did not (an optimizer, a scheduler or a hook of the user's that goes by the
-// rank), what is saved is nobody's.
-Status Rank::compare_parameters() {
-  std::uint32_t checksum = 0;
-  for (const at::Tensor& parameter : ddp_->parameters()) {
-    const at::Tensor host = parameter.detach().to(at::kCPU).contiguous();
-    checksum = codec::crc32c({static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()}, checksum);
-  }
-  std::vector<std::int64_t> checksums(static_cast<std::size_t>(world()));
-  checksums[static_cast<std::size_t>(rank())] = checksum;
-  const auto sum = communicator_->sum(std::span(checksums));
-  if (Status summed = wait(*sum, poll_); !summed.ok()) return summed;
-  const auto other = std::ranges::find_if(checksums, [&](std::int64_t each) { return each != checksums.front(); });
-  if (other == checksums.end()) return {};
-  return invalid(
-      "the parameters of ", strategy::rank_name(static_cast<int>(other - checksums.begin())),
-      " are not those of rank_0 any more: an optimizer, a scheduler, a hook or the script itself changes them "
-      "differently there. All ranks have to do the same");
-}
-
 void Rank::reach(std::uint64_t epochs) {
   if (epochs <= epochs_) return;
   epochs_ = epochs;
   if (training_options_.on_epochs) training_options_.on_epochs(epochs);
-}
-
-// The state dict, for torch.load and for all others.
-std::array<std::filesystem::path, 2> Rank::saved_files() const {
-  return {options_.trained / "trained_state_dict.pt", options_.trained / "trained_state_dict.safetensors"};
-}
-
-Status Rank::save() const {
-  std::error_code error;
-  std::filesystem::create_directories(options_.trained, error);
-  if (error) return unavailable("cannot create the folder ", options_.trained.string(), ": ", error.message());
-  const ir::Model model = engine_.model();
-  const auto [state_dict, safetensors] = saved_files();
-  Status written = archive::write_state_dict(state_dict, model.weights);
-  if (written.ok()) written = archive::write_safetensors(safetensors, archive::Safetensors{{}, model.weights});
-  if (written.ok()) options_.log.info("saved ", state_dict.string());
-  return written;
-}
-
-// -- what all ranks did
-
-Status Rank::gather_work() {
-  constexpr std::size_t kNumbers = 7;
-  const strategy::DdpTimes now = ddp_->times();
-  std::vector<double> numbers(kNumbers * static_cast<std::size_t>(world()));
-  const std::span<double> own = std::span(numbers).subspan(kNumbers * static_cast<std::size_t>(rank()), kNumbers);
-  own[0] = seconds_between(begun_, SystemClock().now());
-  own[1] = now.forward_s - before_.forward_s;
-  own[2] = now.backward_s - before_.backward_s;
-  own[3] = now.update_s - before_.update_s;
-  own[4] = now.wait_s - before_.wait_s;
-  for (int other = 0; ranks_ && other < world(); ++other) {
-    const auto peer = ranks_->endpoint().statistics(strategy::rank_name(other));
-    if (!peer.ok()) continue;  // this rank itself
-    own[5] += static_cast<double>(peer->bytes_sent);
-    own[6] += static_cast<double>(peer->bytes_received);
-  }
-  const auto sum = communicator_->sum(std::span(numbers));
-  if (Status summed = wait(*sum, poll_); !summed.ok()) return summed;
-  work_.clear();
-  for (int i = 0; i < world(); ++i) {
-    const std::span<const double> each = std::span(numbers).subspan(kNumbers * static_cast<std::size_t>(i), kNumbers);
-    work_.push_back({strategy::rank_name(i), each[0], each[1], each[2], each[3], each[4],
-                     static_cast<std::uint64_t>(each[5]), static_cast<std::uint64_t>(each[6])});
-  }
-  return {};
-}
-
-report::RanksSummary Rank::summary(double seconds, std::uint64_t samples, std::uint64_t epochs) const {
-  report::RanksSummary summary;
-  summary.run.seconds = seconds;
-  summary.run.samples = samples;
-  summary.run.epochs = epochs;
-  if (epochs > 0) summary.run.updates_per_epoch = ddp_->steps() / epochs;
-  summary.run.accuracy = record_->accuracy();
-  summary.run.bad_losses = record_->bad_losses();
-  if (training_options_.codec != codec::Codec()) summary.run.compression = codec::to_string(training_options_.codec);
-  if (world() > 1) summary.backend = nccl_ ? "NCCL" : "the ring";
-  summary.strategy = world() > 1 ? "ddp" : "single";
-  summary.precision = strategy::precision_name(options_.strategy.precision);
-  if (options_.strategy.float32 == Float32::kTf32) summary.precision += " with tf32";
-  if (const auto& scale = ddp_->loss_scale())
-    summary.skipped = {.updates = scale->skipped(), .loss_scale = scale->scale()};
-  summary.ranks = work_;
-  return summary;
 }
 
 // -- waiting, and endings
@@ -433,12 +341,12 @@ Status Rank::wait(strategy::Pending& pending, const Poll& poll) {
 Status Rank::ended(const Status& seen) {
   if (!ranks_ || seen.code() == Code::kCancelled) return seen;
   if (Status known = ranks_->status(); !known.ok()) return known;
-  switch (seen.code()) {
-    case Code::kUnavailable: return ranks_->why(seen);
-    case Code::kInternal: return ranks_->fail(text("failed: ", seen.message()));  // nobody else has seen it
-    default: return seen;
-  }
+  // What others may know more of: the network, and ranks that do not exchange the same.
+  if (seen.code() == Code::kUnavailable || seen.code() == Code::kCorrupt) return ranks_->why(seen, poll_);
+  return ranks_->fail(text("failed: ", seen.message()));
 }
+
+Status Rank::ended_alike(const Status& seen) { return ranks_ ? ranks_->end(seen.message()) : seen; }
 
 Status Rank::stop(const Farewell& farewell) { return ranks_ ? ranks_->fail(farewell.reason) : Status(); }
 

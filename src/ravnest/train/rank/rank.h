@@ -17,10 +17,10 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ravnest/base/log.h"
@@ -38,6 +38,7 @@
 #include "ravnest/train/node/training_options.h"
 #include "ravnest/train/rank/backend.h"
 #include "ravnest/train/rank/float32.h"
+#include "ravnest/train/rank/lockstep.h"
 
 namespace ravnest::train {
 
@@ -56,7 +57,8 @@ struct RankOptions {
   std::filesystem::path trained = "trained";  // where rank 0 saves it
   strategy::RendezvousOptions rendezvous;     // whose place has a rank
   StrategyOptions strategy;
-  c10::Device device = c10::kCPU;
+  c10::Device device = c10::kCPU;  // "cuda" gives the ranks of a machine one each
+  bool gpus_are_chosen = false;    // by CUDA_VISIBLE_DEVICES
   Logger log;
 };
 
@@ -70,6 +72,7 @@ class Rank final : public BatchSink {
   int world() const { return communicator_->world(); }
   // "rank_3"
   std::string name() const { return strategy::rank_name(rank()); }
+  c10::Device device() const { return options_.device; }
   const graph::Engine& engine() const { return engine_; }
   // What ranks tell each other on the host, whatever their gradients go by.
   strategy::Communicator& communicator() { return *communicator_; }
@@ -79,8 +82,8 @@ class Rank final : public BatchSink {
 
   // -- calls: each begins with `begin` and ends with `finish`, or with a failure
 
-  // Fails on all ranks where they do not begin the same.
-  Status begin(const std::string& call, const Poll& poll);
+  // Fails on all ranks where they do not begin the same, `settings` and all that they were configured with.
+  Status begin(const std::string& call, const Poll& poll, const std::map<std::string, std::string>& settings = {});
   // A batch of this rank's own; one without inputs where it has none left and others have. How many samples all ranks
   // have for it is asked for, unless `announce` has said so.
   Status feed(const Batch& batch, const Poll& poll) override;
@@ -97,6 +100,8 @@ class Rank final : public BatchSink {
   Status wait(strategy::Pending& pending, const Poll& poll);
   // What the run ends with on all ranks, given what was seen here first.
   Status ended(const Status& seen);
+  // The same of what all ranks see alike, in the same words.
+  Status ended_alike(const Status& seen);
   // Ends the run on all ranks, and returns what it ends with. Safe from any thread.
   Status stop(const Farewell& farewell);
   // Leaves the others in good order. What is called afterwards fails.
@@ -109,11 +114,19 @@ class Rank final : public BatchSink {
   report::RanksSummary summary(double seconds, std::uint64_t samples, std::uint64_t epochs) const;
 
  private:
+  struct Traffic {
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+  };
+
   Rank(RankOptions options, graph::Engine engine);
   std::array<std::filesystem::path, 2> saved_files() const;
+  Status join(strategy::Met met, const Poll& poll);
   Status choose_backend(const Poll& poll);
+  Status make_ddp();
   strategy::Communicator& tensors() { return nccl_ ? *nccl_ : *communicator_; }
   Status compare(const wire::Ready& ready);
+  Result<Told> told_by_all(Told own);
   Result<std::uint64_t> samples_of_all(const Batch& batch);
   Status train(const Batch& batch);
   void warn_of_skipped(std::uint64_t skipped_before);
@@ -121,6 +134,7 @@ class Rank final : public BatchSink {
   Status take_reports(std::size_t keep);
   Status compare_parameters();
   Status gather_work();
+  Traffic traffic() const;
   void reach(std::uint64_t epochs);
 
   const RankOptions options_;
@@ -128,7 +142,7 @@ class Rank final : public BatchSink {
   graph::Engine engine_;
   std::unique_ptr<strategy::Ranks> ranks_;  // none where this is the only one
   std::unique_ptr<strategy::Communicator> communicator_;
-  std::unique_ptr<strategy::Communicator> nccl_;  // of tensors, where it is used
+  std::unique_ptr<strategy::NcclCommunicator> nccl_;  // of tensors, where it is used
 
   TrainingOptions training_options_;
   std::unique_ptr<RunRecord> record_;
@@ -148,7 +162,11 @@ class Rank final : public BatchSink {
   std::uint64_t trained_ = 0;  // fed for training
   std::uint64_t epochs_ = 0;   // that are over
   TimePoint begun_;            // the call
-  strategy::DdpTimes before_;  // this call
+  // Before this call:
+  strategy::DdpTimes times_before_;
+  Traffic traffic_before_;
+  std::uint64_t steps_before_ = 0;
+  std::uint64_t skipped_before_ = 0;
   std::vector<report::RankSummary> work_;
 };
 

@@ -10,41 +10,52 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const c10::Device kGpu(c10::kCUDA);
-const c10::Device kSecondGpu(c10::kCUDA, 1);
-constexpr int kGpus = 4;
+strategy::Place fourth_of_four() { return {.rank = 3, .world = 4, .local_rank = 3, .local_world = 4}; }
 
-strategy::Place place(std::optional<int> local_rank, int local_world) {
-  return {.rank = 2, .world = 4, .local_rank = local_rank, .local_world = local_world};
+TEST(RankDevice, EachRankOfAMachineHasItsOwnGpu) {
+  EXPECT_EQ(rank_device({.wanted = c10::kCUDA, .gpus = 8}, fourth_of_four()).value().str(), "cuda:3");
+  EXPECT_EQ(rank_device({.wanted = c10::kCPU}, fourth_of_four()).value().str(), "cpu");
+  EXPECT_EQ(rank_device({.wanted = c10::Device("cuda:1"), .gpus = 2}, {.rank = 0}).value().str(), "cuda:1");
 }
 
-TEST(RankDevice, RanksOfAMachineHaveTheGpuOfTheirNumber) {
-  EXPECT_EQ(*rank_device(kGpu, place(1, 2), kGpus), kSecondGpu);
-  EXPECT_EQ(*rank_device(c10::kCPU, place(1, 2), kGpus), c10::Device(c10::kCPU));
-}
-
-TEST(RankDevice, TheOnlyRankOfAMachineChooses) {
-  EXPECT_EQ(*rank_device(kGpu, place(0, 1), kGpus), kGpu);
-  EXPECT_EQ(*rank_device(kSecondGpu, place(0, 1), kGpus), kSecondGpu);
-}
-
-TEST(RankDevice, OneGpuForSeveralRanksIsRefused) {
-  EXPECT_EQ(rank_device(kSecondGpu, place(0, 2), kGpus).status().message(),
-            "the device cuda:1 is one GPU, and 2 ranks on this machine need one each: \"cuda\" gives each its own");
+TEST(RankDevice, ARankThatIsShownOneGpuHasThatOne) {
+  EXPECT_EQ(rank_device({.wanted = c10::kCUDA, .gpus = 1, .are_chosen = true}, fourth_of_four()).value().str(),
+            "cuda:0");
 }
 
 TEST(RankDevice, AGpuThatTheLauncherHasGivenIsTheRanks) {
-  strategy::Place bound = place(1, 2);
+  strategy::Place bound = fourth_of_four();
   bound.has_own_gpu = true;
-  EXPECT_EQ(*rank_device(kGpu, bound, 1), kGpu);
-  EXPECT_EQ(*rank_device(c10::Device(c10::kCUDA, 0), bound, 1), c10::Device(c10::kCUDA, 0));
+  EXPECT_EQ(rank_device({.wanted = c10::kCUDA, .gpus = 1}, bound).value().str(), "cuda");
+  EXPECT_EQ(rank_device({.wanted = c10::Device("cuda:0"), .gpus = 1}, bound).value().str(), "cuda:0");
 }
 
 TEST(RankDevice, WhereNobodySaysWhichRankOfItsMachineThisIsItHasToChoose) {
-  EXPECT_THAT(rank_device(kGpu, place(std::nullopt, 1), kGpus).status().message(),
+  const strategy::Place place{.rank = 2, .world = 4, .local_rank = std::nullopt, .local_world = 1};
+  EXPECT_THAT(rank_device({.wanted = c10::kCUDA, .gpus = 4}, place).status().message(),
               HasSubstr("which of the 4 GPUs here is rank 2's? RANK does not say it: set LOCAL_RANK"));
-  EXPECT_EQ(*rank_device(kSecondGpu, place(std::nullopt, 1), kGpus), kSecondGpu);
-  EXPECT_EQ(*rank_device(kGpu, place(std::nullopt, 1), 1), kGpu);
+  EXPECT_EQ(rank_device({.wanted = c10::Device("cuda:1"), .gpus = 4}, place).value().str(), "cuda:1");
+  EXPECT_EQ(rank_device({.wanted = c10::kCUDA, .gpus = 1}, place).value().str(), "cuda");
+}
+
+TEST(RankDevice, MoreRanksThanGpusAreToldWhatToDo) {
+  EXPECT_EQ(rank_device({.wanted = c10::kCUDA, .gpus = 2}, fourth_of_four()).status(),
+            invalid("there are 4 ranks on this machine, and torch finds 2 GPUs: start no more ranks than GPUs "
+                    "(--devices 2), or let them share GPUs by the ring (backend = \"ring\"), or compute on the CPU "
+                    "(device = \"cpu\")"));
+  EXPECT_FALSE(rank_device({.wanted = c10::kCUDA, .gpus = 1}, fourth_of_four()).ok());
+  EXPECT_FALSE(rank_device({.wanted = c10::Device("cuda:1"), .gpus = 8}, fourth_of_four()).ok());
+}
+
+TEST(RankDevice, OverTheRingRanksMayShareGpus) {
+  EXPECT_EQ(rank_device({c10::kCUDA, Backend::kRing, 2, false}, fourth_of_four()).value().str(), "cuda:1");
+  EXPECT_EQ(rank_device({c10::Device("cuda:0"), Backend::kRing, 2, false}, fourth_of_four()).value().str(), "cuda:0");
+}
+
+TEST(RankDevice, GpusAreKnownByAnIdentityAndTheCpuHasNone) {
+  EXPECT_EQ(gpu_identity(c10::kCPU), "");
+  EXPECT_NE(gpu_identity(c10::Device("cuda:0")), gpu_identity(c10::Device("cuda:1")));
+  EXPECT_EQ(gpu_identity(c10::Device("cuda:0")), gpu_identity(c10::kCUDA));
 }
 
 }  // namespace

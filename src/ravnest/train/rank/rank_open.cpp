@@ -1,4 +1,6 @@
 // How a rank comes to its model and to the others.
+#include <ATen/Context.h>
+
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "ravnest/strategy/launch/torchelastic_store.h"
 #include "ravnest/train/node/device.h"
 #include "ravnest/train/rank/rank.h"
+#include "ravnest/train/rank/rank_device.h"
 
 namespace ravnest::train {
 namespace {
@@ -43,6 +46,18 @@ c10::Device device_of(const graph::Engine& engine) {
   return engine.tensors().empty() ? engine.device() : engine.tensors().front().device();
 }
 
+// What has to be the same on all ranks before they can do anything together.
+std::vector<wire::Setting> settings_of(const StrategyOptions& strategy, const std::string& model) {
+  const auto said = [](bool flag) { return flag ? "true" : "false"; };
+  return {{"model", model},
+          {"units", strategy.units.rule == graph::UnitRule::kBlocks ? "blocks" : "size"},
+          {"broadcast_buffers", said(strategy.broadcast_buffers)},
+          {"backend", std::string(backend_name(strategy.backend))},
+          {"trusted_network", said(strategy.trusted_network)},
+          {"precision", std::string(strategy::precision_name(strategy.precision))},
+          {"float32", std::string(float32_name(strategy.float32))}};
+}
+
 }  // namespace
 
 Rank::Rank(RankOptions options, graph::Engine engine) : options_(std::move(options)), engine_(std::move(engine)) {
@@ -50,6 +65,10 @@ Rank::Rank(RankOptions options, graph::Engine engine) : options_(std::move(optio
 }
 
 Result<std::unique_ptr<Rank>> Rank::open(RankOptions options, const Poll& poll) {
+  const auto device = rank_device({options.device, options.strategy.backend, at::getNumGPUs(), options.gpus_are_chosen},
+                                  options.rendezvous.place);
+  if (!device.ok()) return device.status();
+  options.device = *device;
   if (options.device.is_cpu()) graph::keep_large_blocks();
   auto engine = load(options.model, options.device);
   if (!engine.ok()) return engine.status();
@@ -62,7 +81,7 @@ Result<std::unique_ptr<Rank>> Rank::open(RankOptions options, const Poll& poll) 
   const auto digest = digest_of(*engine);
   if (!digest.ok()) return digest.status();
   strategy::RendezvousOptions meeting = options.rendezvous;
-  meeting.settings.push_back({"model", *digest});
+  for (wire::Setting& each : settings_of(options.strategy, *digest)) meeting.settings.push_back(std::move(each));
   if (meeting.place.agent_store && !meeting.exchange) meeting.exchange = strategy::torchelastic_exchange(meeting.place);
   std::unique_ptr<Rank> rank(new Rank(std::move(options), std::move(*engine)));
   if (meeting.place.world == 1) {
@@ -71,24 +90,38 @@ Result<std::unique_ptr<Rank>> Rank::open(RankOptions options, const Poll& poll) 
   }
   auto met = strategy::meet(std::move(meeting), poll);
   if (!met.ok()) return met.status();
-  std::vector<std::string> names;
-  for (int i = 0; i < met->world; ++i) names.push_back(strategy::rank_name(i));
-  const int own = met->rank;
-  rank->ranks_ = std::make_unique<strategy::Ranks>(std::move(*met));
-  rank->communicator_ = std::make_unique<strategy::RingCommunicator>(rank->ranks_->endpoint(), std::move(names), own);
-  Rank* const made = rank.get();
-  made->ranks_->on_failure([made](const Status& why) { made->communicator_->abort(why); });
-  if (Status chosen = made->choose_backend(poll); !chosen.ok()) return made->ended(chosen);
+  if (Status joined = rank->join(std::move(*met), poll); !joined.ok()) return joined;
   return rank;
+}
+
+// From here on this rank does not go without a word: the others wait for it.
+Status Rank::join(strategy::Met met, const Poll& poll) {
+  std::vector<std::string> names;
+  for (int i = 0; i < met.world; ++i) names.push_back(strategy::rank_name(i));
+  const int own = met.rank;
+  ranks_ = std::make_unique<strategy::Ranks>(std::move(met));
+  communicator_ = std::make_unique<strategy::RingCommunicator>(ranks_->endpoint(), std::move(names), own);
+  ranks_->on_failure([this](const Status& why) { communicator_->abort(why); });
+  poll_ = poll;
+  Status joined = choose_backend(poll);
+  if (!joined.ok()) joined = ended(joined);
+  if (joined.code() == Code::kCancelled) (void)stop(Farewell::interruption());
+  poll_ = {};
+  return joined;
 }
 
 Status Rank::choose_backend(const Poll& poll) {
   const auto waiter = [&](strategy::Pending& pending) { return wait(pending, poll); };
   const StrategyOptions& asked = options_.strategy;
-  auto chosen = train::choose_backend({asked.backend, asked.trusted_network, options_.rendezvous.place,
-                                       device_of(engine_), options_.rendezvous.token.has_value()},
+  const c10::Device device = device_of(engine_);
+  auto chosen = train::choose_backend({.asked = asked.backend,
+                                       .trusted_network = asked.trusted_network,
+                                       .place = options_.rendezvous.place,
+                                       .device = device,
+                                       .encrypted = options_.rendezvous.token.has_value(),
+                                       .gpu = gpu_identity(device)},
                                       *communicator_, waiter);
-  if (!chosen.ok()) return chosen.status();
+  if (!chosen.ok()) return chosen.status().code() == Code::kInvalid ? ended_alike(chosen.status()) : chosen.status();
   strategy::NcclCommunicator* const nccl = chosen->nccl.get();
   nccl_ = std::move(chosen->nccl);
   if (rank() == 0) options_.log.info(world(), " ranks exchange their gradients by ", chosen->why);
@@ -96,7 +129,7 @@ Status Rank::choose_backend(const Poll& poll) {
     communicator_->abort(why);
     if (nccl_) nccl_->abort(why);
   });
-  return nccl == nullptr ? Status() : nccl->connect(TimePoint::max());
+  return nccl == nullptr ? Status() : nccl->connect(TimePoint::max(), waiter);
 }
 
 void Rank::close() {

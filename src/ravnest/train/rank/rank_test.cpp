@@ -10,12 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "ravnest/graph/ir/archive/archive.h"
-#include "ravnest/net/testing/free_port.h"
 #include "ravnest/train/loop/loop.h"
-#include "ravnest/train/loop/testing/run.h"
 #include "ravnest/train/rank/joint_source.h"
-#include "ravnest/train/rank/rank_trainer.h"
+#include "ravnest/train/rank/testing/rank_run.h"
 
 namespace ravnest::train {
 namespace {
@@ -24,58 +21,7 @@ using ::testing::DoubleNear;
 using ::testing::HasSubstr;
 using testing::kBatch;
 using ::testing::Pointwise;
-
-// The network of the other tests without dropout, whose masks depend on who computes which rows.
-ir::Model network() {
-  ir::Model model = testing::network();
-  model.train.operators[2].inputs[1].value = 0.0;
-  return model;
-}
-
-class RankTest : public testing::RunTest {
- protected:
-  RankTest() { EXPECT_EQ(ir::write_archive(network(), "model.pt2"), Status()); }
-
-  Result<std::unique_ptr<Rank>> open(int rank, int world, const StrategyOptions& strategy = {}) const {
-    RankOptions options;
-    options.strategy = strategy;
-    options.model = "model.pt2";
-    options.log = Logger("test", Level::kOff);
-    options.rendezvous.place = {.rank = rank,
-                                .world = world,
-                                .local_rank = rank,
-                                .local_world = world,
-                                .node = 0,
-                                .master = {"127.0.0.1", port_}};
-    options.rendezvous.software = "test";
-    options.rendezvous.log = options.log;
-    return Rank::open(std::move(options), patient());
-  }
-
-  // The parameters that it ends with.
-  Status train(int rank, int world, const TrainConfig& config, std::vector<at::Tensor>* ended = nullptr,
-               const StrategyOptions& strategy = {}) const {
-    auto own = open(rank, world, strategy);
-    if (!own.ok()) return own.status();
-    auto trainer = RankTrainer::prepare(**own, config, {});
-    if (!trainer.ok()) return trainer.status();
-    const auto outcome = trainer->train(patient());
-    if (!outcome.ok()) return outcome.status();
-    if (ended != nullptr) {
-      for (const at::Tensor& tensor : (*own)->engine().tensors()) ended->push_back(tensor.detach().clone());
-    }
-    (*own)->close();
-    return {};
-  }
-
-  static std::vector<double> numbers(const std::filesystem::path& path) {
-    std::ifstream file(path);
-    return {std::istream_iterator<double>(file), std::istream_iterator<double>()};
-  }
-
-  const std::uint16_t port_ = free_port();
-  std::ostringstream said_;
-};
+using RankTest = testing::RankRunTest;
 
 TEST_F(RankTest, TwoRanksTrainAndValidateAsOneProcessWithTwiceTheBatch) {
   TrainConfig alone = config("epochs = 3");
@@ -109,39 +55,6 @@ TEST_F(RankTest, ARankThatHasNoBatchLeftTakesPartUntilTheLastOneHasNone) {
   EXPECT_THAT(numbers("losses.txt"), Pointwise(DoubleNear(2e-4), numbers("alone/losses.txt")));
 }
 
-TEST_F(RankTest, RanksThatTrainDifferentlyAllReadInWhat) {
-  const auto outcomes =
-      at_once([&](int rank) { return train(rank, 2, config(rank == 0 ? "epochs = 3" : "epochs = 4")); }, 2);
-  for (const Status& outcome : outcomes) {
-    EXPECT_THAT(outcome.message(), HasSubstr("epochs"));
-    EXPECT_THAT(outcome.message(), HasSubstr("3"));
-    EXPECT_THAT(outcome.message(), HasSubstr("4"));
-  }
-}
-
-TEST_F(RankTest, RanksWithOtherLearningRatesDoNotTrain) {
-  const auto outcomes = at_once(
-      [&](int rank) {
-        TrainConfig own = config("epochs = 1");
-        if (rank == 1) own.optimizer.options["lr"] = 0.02;
-        return train(rank, 2, own);
-      },
-      2);
-  for (const Status& outcome : outcomes) EXPECT_THAT(outcome.message(), HasSubstr("lr 0.02"));
-}
-
-TEST_F(RankTest, RanksInOtherPrecisionsDoNotTrain) {
-  const auto outcomes = at_once(
-      [&](int rank) {
-        StrategyOptions strategy;
-        if (rank == 1) strategy.precision = strategy::Precision::kBf16;
-        return train(rank, 2, config("epochs = 1"), nullptr, strategy);
-      },
-      2);
-  for (const Status& outcome : outcomes)
-    EXPECT_THAT(outcome.message(), HasSubstr("precision is float32 on rank_0 and bf16 on rank_1"));
-}
-
 TEST_F(RankTest, In16BitsTwoRanksTrainAndSave32BitWeights) {
   StrategyOptions strategy;
   strategy.precision = strategy::Precision::kBf16;
@@ -156,6 +69,52 @@ TEST_F(RankTest, In16BitsTwoRanksTrainAndSave32BitWeights) {
     EXPECT_EQ(ended[0][i].scalar_type(), at::kFloat);
     EXPECT_TRUE(at::equal(ended[0][i], ended[1][i])) << i;
   }
+}
+
+TEST_F(RankTest, GradientsAreClippedAsTheConfigSays) {
+  const auto trained_with = [&](const std::string& limit) {
+    TrainConfig own = config("epochs = 1\n" + limit);
+    own.optimizer.name = "SGD";
+    std::vector<at::Tensor> ended;
+    EXPECT_EQ(train(0, 1, own, &ended), Status());
+    return ended.at(0);
+  };
+  const at::Tensor still = trained_with("clip_value = 1e-9");
+  EXPECT_TRUE(at::allclose(trained_with("clip_norm = 1e-9"), still, 0, 1e-9));
+  EXPECT_FALSE(at::allclose(trained_with(""), still, 0, 1e-3));
+}
+
+TEST_F(RankTest, ASummaryIsOfTheLastCallAlone) {
+  const auto outcomes = at_once(
+      [&](int rank) -> Status {
+        auto own = open(rank, 2);
+        if (!own.ok()) return own.status();
+        TrainingOptions options;
+        options.optimizer = std::move(*optim::make_optimizer("SGD", {{"lr", 0.01}}));
+        options.criterion = [](const wire::PassHead&, const std::vector<c10::IValue>& outputs) {
+          return worker::CriterionResult{outputs[0].toTensor().square().mean(), kBatch, 0};
+        };
+        if (Status done = (*own)->configure(std::move(options)); !done.ok()) return done;
+        Position position;
+        std::vector<std::uint64_t> sent;
+        for (const int batches : {20, 2}) {
+          if (Status begun = (*own)->begin("train", patient()); !begun.ok()) return begun;
+          Feeder feeder(**own, position, patient());
+          for (int i = 0; i < batches; ++i) {
+            if (Status fed = feeder.train({{testing::inputs().slice(0, 0, kBatch)}, 0}); !fed.ok()) return fed;
+          }
+          feeder.end_epoch();
+          if (Status over = (*own)->finish({false, "", 1}, patient()); !over.ok()) return over;
+          const report::RanksSummary summary = (*own)->summary(1, 1, 1);
+          EXPECT_EQ(summary.run.updates_per_epoch, static_cast<std::uint64_t>(batches));
+          sent.push_back(summary.ranks.at(0).bytes_sent);
+        }
+        EXPECT_GT(sent[1], 0U);
+        EXPECT_LT(2 * sent[1], sent[0]);
+        return {};
+      },
+      2);
+  for (const Status& outcome : outcomes) EXPECT_EQ(outcome, Status());
 }
 
 // A loss of 1e30 times another, once: the scheduler does not step, the loss has its line, and all go on.
@@ -202,33 +161,6 @@ TEST_F(RankTest, AnUpdateThatFp16SkipsIsSaidOnceAndCounted) {
       "scale to 32768";
   ASSERT_THAT(said, HasSubstr(sentence));
   EXPECT_EQ(said.find("not finite in fp16", said.find(sentence) + sentence.size()), std::string::npos) << said;
-}
-
-TEST_F(RankTest, CompressionDoesNotGoWithFp16) {
-  StrategyOptions strategy;
-  strategy.precision = strategy::Precision::kFp16;
-  EXPECT_THAT(train(0, 1, config("epochs = 1\ncompression = \"int8\""), nullptr, strategy).message(),
-              HasSubstr("compression \"int8\" does not go with precision \"fp16\""));
-}
-
-TEST_F(RankTest, ParametersThatHaveComeApartAreSavedByNobody) {
-  const auto outcomes = at_once(
-      [&](int rank) -> Status {
-        auto own = open(rank, 2);
-        if (!own.ok()) return own.status();
-        auto trainer = RankTrainer::prepare(**own, config("epochs = 1"), {});
-        if (!trainer.ok()) return trainer.status();
-        Poll nudge = [&, calls = 0]() mutable -> Status {
-          const at::NoGradGuard without_record;
-          if (rank == 1 && ++calls == 3) (*own)->engine().tensors()[0].add_(1);
-          return {};
-        };
-        return trainer->train(nudge).status();
-      },
-      2);
-  for (const Status& outcome : outcomes)
-    EXPECT_THAT(outcome.message(), HasSubstr("the parameters of rank_1 are not those of rank_0 any more"));
-  EXPECT_FALSE(std::filesystem::exists("trained/trained_state_dict.pt"));
 }
 
 // The same batch so many times.
@@ -283,33 +215,6 @@ TEST_F(RankTest, WhereARankHasMuchLessDataThanAnotherRank0SaysWhoHadHowMuchOnce)
   EXPECT_EQ(said_.str().find(sentence + "2"), std::string::npos) << said_.str();
 }
 
-// A loop of the user's own, which gives rank 1 a batch less in the first epoch.
-TEST_F(RankTest, ALoopThatFeedsARankFewerBatchesIsAnError) {
-  const auto outcomes = at_once(
-      [&](int rank) -> Status {
-        auto own = open(rank, 2);
-        if (!own.ok()) return own.status();
-        auto trainer = RankTrainer::prepare(**own, config("epochs = 1"), {});
-        if (!trainer.ok()) return trainer.status();
-        if (Status begun = (*own)->begin("train", patient()); !begun.ok()) return begun;
-        Position position;
-        Feeder feeder(**own, position, patient());
-        for (int epoch = 0; epoch < 2; ++epoch) {
-          for (int i = 0; i < (rank == 1 && epoch == 0 ? 1 : 2); ++i) {
-            if (Status fed = feeder.train({{testing::inputs().slice(0, 0, i == 0 ? kBatch : kBatch - 1)}, 0});
-                !fed.ok()) {
-              (void)(*own)->stop({text("failed: ", fed.message())});
-              return fed;
-            }
-          }
-          feeder.end_epoch();
-        }
-        return {};
-      },
-      2);
-  for (const Status& outcome : outcomes) EXPECT_THAT(outcome.message(), HasSubstr("feed"));
-}
-
 TEST_F(RankTest, WhatAKilledWriterLeftIsRemovedByTheNextRun) {
   std::filesystem::create_directories("trained");
   const std::vector<std::string> left = {"trained/.trained_state_dict.pt.abcdefgh.tmp",
@@ -319,30 +224,6 @@ TEST_F(RankTest, WhatAKilledWriterLeftIsRemovedByTheNextRun) {
   unsaved.save = false;
   ASSERT_EQ(train(0, 1, unsaved), Status());
   for (const std::string& file : left) EXPECT_FALSE(std::filesystem::exists(file)) << file;
-}
-
-TEST_F(RankTest, AModelThatCanNotBeSavedIsAFailureOfAllRanks) {
-  std::ofstream("trained") << "a file where the folder would be";
-  const auto outcomes = at_once([&](int rank) { return train(rank, 2, config("epochs = 1")); }, 2);
-  EXPECT_FALSE(outcomes[0].ok());
-  EXPECT_EQ(outcomes[0], outcomes[1]);
-  EXPECT_THAT(outcomes[1].message(), HasSubstr("could not save the model: "));
-}
-
-TEST_F(RankTest, AFailureOfOneRankEndsAllWithItsSentence) {
-  const auto outcomes = at_once(
-      [&](int rank) -> Status {
-        auto own = open(rank, 3);
-        if (!own.ok()) return own.status();
-        if (rank == 1) return (*own)->stop({"failed: its cat sat on the keyboard"});
-        auto trainer = RankTrainer::prepare(**own, config("epochs = 1000"), {});
-        return trainer.ok() ? trainer->train(patient()).status() : trainer.status();
-      },
-      3);
-  for (const Status& outcome : outcomes) {
-    EXPECT_THAT(outcome.message(), HasSubstr("its cat sat on the keyboard"));
-    EXPECT_EQ(outcome, outcomes[0]);
-  }
 }
 
 }  // namespace

@@ -42,7 +42,13 @@ Result<TrainingOptions> RankTrainer::training_options(const TrainerOptions& opti
   made->criterion = std::move(*criterion);
   made->settings = {{"epochs", std::to_string(config_.epochs)},
                     {"batch_size", std::to_string(config_.batch_size)},
-                    {"update_frequency", std::to_string(config_.update_frequency)}};
+                    {"update_frequency", std::to_string(config_.update_frequency)},
+                    {"val_freq", std::to_string(config_.val_freq)},
+                    {"save", config_.save ? "true" : "false"},
+                    {"stop_at_nan", config_.stop_at_nan ? "true" : "false"},
+                    {"loss", std::string(name(config_.loss))},
+                    {"shuffle", config_.data.shuffle ? "true" : "false"},
+                    {"validation", config_.validation ? "true" : "false"}};
   made->record.progress = rank_->rank() == 0 ? options.progress : nullptr;
   return made;
 }
