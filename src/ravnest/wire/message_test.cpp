@@ -1,5 +1,6 @@
 #include "ravnest/wire/message.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -17,6 +18,8 @@
 
 namespace ravnest::wire {
 namespace {
+
+using testing::HasSubstr;
 
 TEST(Message, EveryKindComesBackAsItWas) {
   const auto forward = round_trip(one_of_each()[0]);

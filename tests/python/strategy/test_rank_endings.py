@@ -63,7 +63,7 @@ def wrong_plays(tmp_path_factory):
     plays = [f"{what}:{port}" for what, port in zip([*WRONG, "nan"], free_ports(len(WRONG) + 1), strict=True)]
     processes = start_ranks(python_rank(*plays), 2, folder)
     try:
-        ended = outcomes(processes, 90)
+        ended = outcomes(processes, 300)  # a play after the other
     finally:
         end(processes.values())
     results = {}

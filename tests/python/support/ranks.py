@@ -19,7 +19,7 @@ from support.places import SCRIPTS, TESTS
 from support.ports import free_ports
 from support.small_net import make_net
 
-DEADLINE_S = 120
+DEADLINE_S = 600
 TOKEN = "3kq8w2z5m9x7c4v6b1n0j8h5g2f7d4s9"
 # What launchers leave in the environment of those who start tests.
 LAUNCHERS = (
