@@ -204,7 +204,7 @@ TEST(CommandsAlone, SimulateEndsWithCtrlC) {
   Command simulate({"simulate", "--protocol", "pipeline", "--seeds", "1000000000", "--verbose"});
   simulate.output_until("seed 10\n");
   simulate.signal(SIGINT);
-  EXPECT_EQ(simulate.ended(), 1);
+  EXPECT_EQ(simulate.ended(), 130);
   EXPECT_THAT(simulate.output_until(), HasSubstr("simulating was interrupted"));
 }
 

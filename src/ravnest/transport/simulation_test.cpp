@@ -9,8 +9,12 @@
 namespace ravnest::transport {
 namespace {
 
-// Of each part. All parts are some eleven seconds of one core.
+// Of each part. All parts are some eleven seconds of one core; sanitizers cost four times as much, or more.
+#ifdef RAVNEST_SANITIZED
+constexpr std::uint64_t kSeeds = 150;
+#else
 constexpr std::uint64_t kSeeds = 700;
+#endif
 
 // In several tests, so that they run side by side and each stays well below its time limit.
 class Simulation : public testing::TestWithParam<int> {};

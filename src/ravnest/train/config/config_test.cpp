@@ -291,13 +291,13 @@ TEST(TrainConfig, WhatIsFoundWrongLaterNamesTheLineToo) {
   ASSERT_TRUE(config.ok()) << config.status();
   const auto said = [](const Lines& lines, std::string_view message) { return lines.at(invalid(message)).message(); };
   EXPECT_EQ(said(config->optimizer.lines, "AdamW: lr has to be at least 0, not -1"),
-            "runs/train.toml, line 22: [optimizer]: AdamW: lr has to be at least 0, not -1");
+            "runs/train.toml, line 24: [optimizer]: AdamW: lr has to be at least 0, not -1");
   EXPECT_EQ(said(config->optimizer.lines, "AdamW: beta has to be"),
-            "runs/train.toml, line 20: [optimizer]: AdamW: beta has to be");
+            "runs/train.toml, line 22: [optimizer]: AdamW: beta has to be");
   EXPECT_EQ(said(config->lr_schedule->lines, "MultiStepLR: gamma is wrong, and so are milestones"),
-            "runs/train.toml, line 29: [lr_schedule]: MultiStepLR: gamma is wrong, and so are milestones");
+            "runs/train.toml, line 31: [lr_schedule]: MultiStepLR: gamma is wrong, and so are milestones");
   EXPECT_EQ(said(config->data.lines, "rows [0, 1078] were asked for, and inputs.npy has 3"),
-            "runs/train.toml, line 45: [data]: rows [0, 1078] were asked for, and inputs.npy has 3");
+            "runs/train.toml, line 47: [data]: rows [0, 1078] were asked for, and inputs.npy has 3");
   EXPECT_EQ(config->data.lines.at(not_found("no rows")), not_found("no rows"));
   EXPECT_EQ(Lines().at(invalid("lr")), invalid("lr"));
 }
