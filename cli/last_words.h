@@ -9,8 +9,12 @@
 
 namespace ravnest::cli {
 
+// What stands before the sentence with which the command ends; what it says in more lines stands below that.
+inline constexpr std::string_view kOwn = "ravnest: ";
+std::string in_lines(const std::string& sentence);
+
 // Takes the lines of several nodes, and holds back the line with which a node ends where it is a sentence of ours
-// ("ravnest: node_1 (stage 1) failed: ..."). For one thread.
+// ("ravnest: node_1 (stage 1) failed: ..."), with what it says in more lines. For one thread.
 class LastWords {
  public:
   // A node's next line. Returns what is to be shown of it now: what was held back turns out not to have been its last.
@@ -29,7 +33,7 @@ class LastWords {
   std::string first_failure() const;
 
  private:
-  std::map<std::string, std::string> held_;  // by node
+  std::map<std::string, std::string> held_;  // by node; of several lines where they belong together
   std::map<std::string, std::string> last_;  // by node: its last line with something in it
   std::optional<std::string> failed_;        // the first node that did
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "last_words.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/base/text.h"
 #include "ravnest/base/words/nearest.h"
@@ -100,7 +101,7 @@ int main(int argc, char** argv) {
   try {
     return ravnest::cli::run(argc, argv);
   } catch (const std::exception& error) {
-    std::cerr << "ravnest: " << error.what() << '\n';
+    std::cerr << ravnest::cli::kOwn << ravnest::cli::in_lines(error.what()) << '\n';
     return 1;
   }
 }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "ravnest/plan/files/local_plan.h"
+#include "ravnest/train/loop/prepare.h"
 #include "ravnest/train/loop/trainer.h"
 #include "terminal_progress.h"
 
@@ -46,7 +47,7 @@ Status run_node(const NodeRequest& request) {
   options.background = request.background;
   const Logger log(request.name, Level::kInfo);
   options.log = log;
-  const auto config = train::read_train_config(request.config);
+  const auto config = train::read_settings(request.config);
   if (!config.ok()) {
     // The others would wait for this node in vain. Who can't be told will see that it is not there.
     (void)train::Node::withdraw(options, {text("failed: ", config.status().message())});

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ravnest/base/text.h"
+#include "ravnest/train/loop/prepare.h"
 #include "ravnest/train/rank/rank_trainer.h"
 #include "terminal_progress.h"
 
@@ -15,7 +16,7 @@ namespace ravnest::cli {
 namespace {
 
 Result<train::TrainConfig> config_of(const TrainRequest& request) {
-  auto config = train::read_train_config(request.config);
+  auto config = train::read_settings(request.config);
   if (!config.ok()) return config;
   if (!config->strategy) config->strategy.emplace();
   if (request.strategy) config->strategy->name = *request.strategy;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "commands.h"
+#include "last_words.h"
 #include "ravnest/base/clock.h"
 #include "ravnest/net/background.h"
 #include "stop_signals.h"
@@ -39,14 +40,14 @@ inline void train_until_told(const std::string& name, Background& background,
   signals.block_until_exit();
   // Where all are interrupted at once this one may have heard of another's interruption before its own.
   if (interrupted || signals.came()) {
-    std::cerr << "ravnest: " << (ended.ok() ? name + " was interrupted when its run was over" : ended.message())
+    std::cerr << kOwn << (ended.ok() ? name + " was interrupted when its run was over" : in_lines(ended.message()))
               << std::endl;
     background.hurry();
     finish_telling(background, signals);
     throw CLI::RuntimeError(kInterruptedStatus);
   }
   if (ended.ok()) return;
-  std::cerr << "ravnest: " << ended.message() << std::endl;  // before others have been told, which may take seconds
+  std::cerr << kOwn << in_lines(ended.message()) << std::endl;  // before others have been told, which may take seconds
   finish_telling(background, signals);
   throw CLI::RuntimeError(1);
 }

@@ -1,5 +1,7 @@
 #include "ravnest/base/printable.h"
 
+#include <algorithm>
+
 namespace ravnest {
 namespace {
 
@@ -51,14 +53,34 @@ std::size_t beginning(std::string_view text, std::size_t i) {
 
 std::string printable(std::string_view bytes) { return made_printable(bytes, ""); }
 
+std::string in_one_sentence(std::string_view lines) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  std::string sentence;
+  while (!lines.empty()) {
+    const std::size_t end = lines.find('\n');
+    if (end == std::string_view::npos && sentence.empty()) return std::string(lines);
+    std::string_view line = lines.substr(0, end);
+    lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
+    line = line.substr(0, line.find_last_not_of(kSpace) + 1);
+    if (!sentence.empty()) line.remove_prefix(std::min(line.size(), line.find_first_not_of(kSpace)));
+    if (line.empty()) continue;
+    if (!sentence.empty())
+      sentence += std::string_view(".,:;!?").find(sentence.back()) == std::string_view::npos ? "; " : " ";
+    sentence += line;
+  }
+  return sentence;
+}
+
 std::string printable_reason(std::string_view bytes) {
-  constexpr std::string_view kAllowed = "\n\t";
-  if (bytes.size() <= kMostReasonBytes) return made_printable(bytes, kAllowed);
+  constexpr std::string_view kAllowed = "\t";
+  const std::string sentence = in_one_sentence(bytes);
+  if (sentence.size() <= kMostReasonBytes) return made_printable(sentence, kAllowed);
   // What a stack of calls ends with says the most.
   constexpr std::size_t kSide = kMostReasonBytes / 2 - 64;
-  const std::string head = made_printable(bytes.substr(0, beginning(bytes, kSide)), kAllowed);
-  const std::string tail = made_printable(bytes.substr(beginning(bytes, bytes.size() - kSide)), kAllowed);
-  return head + "\n... (" + std::to_string(bytes.size() - 2 * kSide) + " bytes are left out here)\n" + tail;
+  const std::string_view all = sentence;
+  const std::string head = made_printable(all.substr(0, beginning(all, kSide)), kAllowed);
+  const std::string tail = made_printable(all.substr(beginning(all, all.size() - kSide)), kAllowed);
+  return head + " ... (" + std::to_string(all.size() - 2 * kSide) + " bytes are left out here) ... " + tail;
 }
 
 }  // namespace ravnest

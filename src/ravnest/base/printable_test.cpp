@@ -29,8 +29,17 @@ TEST(Printable, ReplacesWhatSteersTerminalsInTwoOrThreeBytes) {
   EXPECT_EQ(printable("\xe2\x80\x93\xe2\x80\xa6"), "\xe2\x80\x93\xe2\x80\xa6") << "a dash and dots";
 }
 
-TEST(PrintableReason, KeepsItsLines) {
-  EXPECT_EQ(printable_reason("raised\nTraceback:\n\tin f\r\x1b[2J"), "raised\nTraceback:\n\tin f??[2J");
+TEST(InOneSentence, LinesFollowEachOtherAsSentencesDo) {
+  EXPECT_EQ(in_one_sentence("line 1: epochs\nline 7: lr"), "line 1: epochs; line 7: lr");
+  EXPECT_EQ(in_one_sentence("CUDA error: assert triggered\nCompile with DSA.\r\n\n  It helps.\n"),
+            "CUDA error: assert triggered; Compile with DSA. It helps.");
+  EXPECT_EQ(in_one_sentence("one, \n"), "one,");
+  EXPECT_EQ(in_one_sentence(" as it is "), " as it is ");
+  EXPECT_EQ(in_one_sentence("\n \n"), "");
+}
+
+TEST(PrintableReason, IsOneLine) {
+  EXPECT_EQ(printable_reason("raised\nTraceback:\n\tin\tf\r\x1b[2J"), "raised; Traceback: in\tf??[2J");
 }
 
 TEST(PrintableReason, OfALongOneTheBeginningAndTheEndStay) {

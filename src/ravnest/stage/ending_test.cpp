@@ -37,13 +37,13 @@ TEST(Ending, WhoIsToldPassesItOn) {
 }
 
 TEST(Ending, ReasonsAreFitForATerminalWhoeverGivesThem) {
-  const std::string flood = "failed: \x1b[2J\x1b]0;owned\x07" + std::string(7 << 20, 'x');
+  const std::string flood = "failed:\n\x1b[2J\x1b]0;owned\x07" + std::string(7 << 20, 'x');
   Ending own_one(1, 3);
   Ending told_one(1, 3);
   for (const auto& told : {own_one.fail({1, false, flood}), told_one.on_failed(2, {1, false, flood})}) {
     ASSERT_TRUE(told.has_value());
     EXPECT_LE(told->reason.size(), 16U << 10);
-    EXPECT_EQ(told->reason.find_first_of("\x1b\x07"), std::string::npos);
+    EXPECT_EQ(told->reason.find_first_of("\x1b\x07\n"), std::string::npos);
   }
   EXPECT_EQ(own_one.reason().reason, told_one.reason().reason) << "all have the same";
   EXPECT_EQ(own_one.reason().reason.find('\x1b'), std::string::npos);

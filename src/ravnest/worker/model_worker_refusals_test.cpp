@@ -177,5 +177,14 @@ TEST(ModelWorker, AnErrorOfTorchComesInItsOwnWordsWithoutItsStack) {
   EXPECT_THAT(failed.message(), AllOf(HasSubstr("size mismatch"), Not(HasSubstr("frame #"))));
 }
 
+TEST(ModelWorker, AnErrorOfTorchOfSeveralLinesIsOneSentence) {
+  const ModelWorkerOptions options = with_loss([](const at::Tensor&) -> at::Tensor {
+    TORCH_CHECK(false, "CUDA error: device-side assert triggered\nFor debugging pass CUDA_LAUNCH_BLOCKING=1\n");
+  });
+  const Status failed = Chain(layers(), {1}, options).forward(training_pass(0), {batch()});
+  EXPECT_THAT(failed.message(), HasSubstr("assert triggered; For debugging pass CUDA_LAUNCH_BLOCKING=1"));
+  EXPECT_THAT(failed.message(), Not(HasSubstr("\n")));
+}
+
 }  // namespace
 }  // namespace ravnest::worker

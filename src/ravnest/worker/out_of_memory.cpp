@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "ravnest/base/printable.h"
+
 namespace ravnest::worker {
 namespace {
 
@@ -26,11 +28,12 @@ Status out_of_memory(const c10::Error& error, std::string_view what_helps) {
     words.resize(last + kLastOfNumbers.size());
   while (!words.empty() && (words.back() == '.' || words.back() == ' ')) words.pop_back();
   const bool says_so = words.find(kOutOfMemory) != std::string::npos;
-  return internal(says_so ? "" : text(kOutOfMemory, ": "), words, ". What helps: ", what_helps);
+  return internal(says_so ? "" : text(kOutOfMemory, ": "), in_one_sentence(words), ". What helps: ", what_helps);
 }
 
 Status torch_failure(const c10::Error& error, std::string_view what_helps_memory) {
-  return is_out_of_memory(error) ? out_of_memory(error, what_helps_memory) : internal(error.what_without_backtrace());
+  return is_out_of_memory(error) ? out_of_memory(error, what_helps_memory)
+                                 : internal(in_one_sentence(error.what_without_backtrace()));
 }
 
 }  // namespace ravnest::worker

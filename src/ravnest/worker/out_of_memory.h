@@ -16,7 +16,7 @@ bool is_out_of_memory(const c10::Error& error);
 // people write them.
 Status out_of_memory(const c10::Error& error, std::string_view what_helps);
 
-// Any error of torch's in its own words, without the frames of its stack.
+// Any error of torch's in its own words, on one line, without the frames of its stack.
 Status torch_failure(const c10::Error& error, std::string_view what_helps_memory);
 
 }  // namespace ravnest::worker

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -326,6 +327,47 @@ def test_all_wrong_numbers_of_train_toml_are_named_at_once(alone_folder):
     wrong = ("rows = [0, ", "rows = [140, ", "betas", "lr = ", "step_size")
     lines = [next(i for i, each in enumerate(toml.splitlines(), 1) if each.startswith(key)) for key in wrong]
     assert [f"line {line}: " in result.stderr for line in lines] == [True] * 5, result.stderr
+
+
+WRONG_TWICE = [("epochs = 3", "epochs = -1"), ("lr = 0.01", "lr = -1")]
+TWO_LINES = [
+    "train.toml, line 2: epochs has to be a whole number, at least 1, not -1",
+    "train.toml, line 12: [optimizer]: Adam: lr has to be at least 0, not -1",
+]
+
+
+def write_wrong(folder) -> None:
+    npy_run.write_files(folder)
+    config = folder / "train.toml"
+    for change in WRONG_TWICE:
+        config.write_text(config.read_text().replace(*change))
+
+
+def test_all_that_is_wrong_in_train_toml_has_a_line_each_on_the_node_itself(alone_folder):
+    write_wrong(alone_folder)
+    result = command.run("node", "node_0", cwd=alone_folder)
+    assert result.returncode == 1 and result.stderr == f"ravnest: {TWO_LINES[0]}\n         {TWO_LINES[1]}\n"
+
+
+def test_all_that_is_wrong_in_train_toml_is_told_to_others_in_one_sentence(folder, processes, tmp_path):
+    npy_run.write_files(folder)
+    other = tmp_path / "other"
+    shutil.copytree(folder / "node_data", other / "node_data")
+    write_wrong(other)
+    for name in NAMES:
+        processes[name] = command.start("node", name, cwd=other if name == "node_1" else folder)
+    ended = outcomes(processes)
+    for name in ("node_0", "node_2"):
+        last = ended[name][1].strip().splitlines()[-1]
+        assert last == f"ravnest: node_1 (stage 1) failed: {'; '.join(TWO_LINES)}", ended
+
+
+def test_all_that_is_wrong_in_train_toml_is_said_once_under_up(folder):
+    write_wrong(folder)
+    result = command.run("up", cwd=folder)
+    assert result.returncode == 1
+    assert result.stderr == f"ravnest: {'; '.join(TWO_LINES)}\n"
+    assert "train.toml" not in result.stdout, result.stdout
 
 
 @pytest.mark.parametrize("by", ["python", "command"])

@@ -13,6 +13,10 @@ constexpr std::size_t kMostShown = 20;
 
 }  // namespace
 
+bool Complaints::has(int line) const {
+  return std::ranges::any_of(all_, [&](const Complaint& each) { return each.line == line; });
+}
+
 Status Complaints::status() const {
   std::vector<Complaint> sorted = all_;
   // What has no line is missing, and would stand at the end.

@@ -20,6 +20,7 @@ class Complaints {
 
   // `line` 0: of the file as a whole.
   void add(int line, std::string sentence) { all_.push_back({line, std::move(sentence)}); }
+  bool has(int line) const;
   // A key that there is not, for which somebody most likely means `meant`: which is not missing, then.
   void mistyped(std::string meant) { meant_.insert(std::move(meant)); }
   bool is_mistyped(std::string_view key) const { return meant_.contains(key); }

@@ -213,19 +213,20 @@ TrainConfig read_top(const Section& top, const fs::path& folder) {
 
 }  // namespace
 
-Result<TrainConfig> decode_train_config(std::string_view toml, const fs::path& path) {
+Result<TrainConfig> decode_train_config(std::string_view toml, const fs::path& path, const FurtherCheck& further) {
   const Result<TomlTable> table = parse_toml(toml, path.string());
   if (!table.ok()) return table.status();
   Complaints complaints(path.string());
   TrainConfig config = read_top(Section(*table, complaints, "", 1, kKeys), path.parent_path());
-  if (Status wrong = complaints.status(); !wrong.ok()) return wrong;
-  return config;
+  if (complaints.status().ok()) return config;
+  if (further) further(config, complaints);
+  return complaints.status();
 }
 
-Result<TrainConfig> read_train_config(const fs::path& path) {
+Result<TrainConfig> read_train_config(const fs::path& path, const FurtherCheck& further) {
   const Result<std::string> toml = read_file(path);
   if (!toml.ok()) return toml.status();
-  return decode_train_config(*toml, path);
+  return decode_train_config(*toml, path, further);
 }
 
 }  // namespace ravnest::train

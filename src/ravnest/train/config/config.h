@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@
 #include "ravnest/codec/codec.h"
 #include "ravnest/data/source.h"
 #include "ravnest/optim/options.h"
+#include "ravnest/train/config/complaints.h"
 #include "ravnest/train/config/lines.h"
 #include "ravnest/train/config/loss_name.h"
 
@@ -105,8 +107,11 @@ struct TrainConfig {
 
 // Paths of data are relative to the file. kInvalid where it is not TOML, for keys that do not exist, values of another
 // kind or out of their range, and what is missing: a line for each, with the file, the line, the key and what is
-// allowed. Otherwise the failures of base/file.h. Does not look at the data files.
-Result<TrainConfig> read_train_config(const std::filesystem::path& path);
-Result<TrainConfig> decode_train_config(std::string_view toml, const std::filesystem::path& path);
+// allowed. Otherwise the failures of base/file.h. Does not look at the data files. `further` finds what is wrong beside
+// that (Lines::add_to), and is asked only where something is.
+using FurtherCheck = std::function<void(const TrainConfig&, Complaints&)>;
+Result<TrainConfig> read_train_config(const std::filesystem::path& path, const FurtherCheck& further = {});
+Result<TrainConfig> decode_train_config(std::string_view toml, const std::filesystem::path& path,
+                                        const FurtherCheck& further = {});
 
 }  // namespace ravnest::train

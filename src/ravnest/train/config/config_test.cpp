@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr std::string_view kWhole = R"(epochs = 10
@@ -284,6 +285,24 @@ TEST(TrainConfig, OfVeryManyThingsThatAreWrongTheFirstAreSaid) {
   const std::string message = decoded(small(keys + "loss = \"mse\"")).status().message();
   EXPECT_EQ(std::ranges::count(message, '\n'), 20);
   EXPECT_THAT(message, EndsWith("\nruns/train.toml: and 80 more"));
+}
+
+TEST(TrainConfig, WhatElseIsWrongIsNamedBesideUnlessItFollows) {
+  const FurtherCheck further = [](const TrainConfig& config, Complaints& complaints) {
+    config.optimizer.lines.add_to(complaints, invalid("SGD: lr has to be at least 0\nSGD: it has no option lir"));
+  };
+  const auto told = [&](std::string_view toml) {
+    return decode_train_config(toml, "train.toml", further).status().message();
+  };
+  const std::string data = "[data]\nformat = \"digits\"\ninputs = \"d.csv\"\n";
+  const std::string optimizer = "loss = \"mse\"\n[optimizer]\nname = \"SGD\"\nlr = ";
+  EXPECT_EQ(told("epochs = -1\n" + optimizer + "-1\n" + data + "shuffle = 1"),
+            "train.toml, line 1: epochs has to be a whole number, at least 1, not -1\n"
+            "train.toml, line 3: [optimizer]: SGD: it has no option lir\n"
+            "train.toml, line 5: [optimizer]: SGD: lr has to be at least 0\n"
+            "train.toml, line 9: data.shuffle has to be true or false, not 1");
+  EXPECT_THAT(told("epochs = -1\n" + optimizer + "2020-01-01\n" + data), Not(HasSubstr("SGD: ")));
+  EXPECT_EQ(told(optimizer + "-1\n" + data), "") << "left to whoever makes it";
 }
 
 TEST(TrainConfig, WhatIsFoundWrongLaterNamesTheLineToo) {

@@ -43,4 +43,13 @@ Status Lines::at(const Status& failure) const {
   return all;
 }
 
+void Lines::add_to(Complaints& complaints, const Status& failure) const {
+  if (line == 0 || complaints.has(line)) return;
+  for (const auto& [key, its_line] : keys) {
+    if (complaints.has(its_line)) return;
+  }
+  std::istringstream said(failure.message());
+  for (std::string each; std::getline(said, each);) complaints.add(of(each), text("[", table, "]: ", each));
+}
+
 }  // namespace ravnest::train

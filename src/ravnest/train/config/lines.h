@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "ravnest/base/status.h"
+#include "ravnest/train/config/complaints.h"
 
 namespace ravnest::train {
 
@@ -20,6 +21,9 @@ struct Lines {
   // What is wrong with the settings (kInvalid), a complaint per line, each with the file and the line before it: that
   // of the key whose name stands first in it, else that of the table. All else as it is.
   Status at(const Status& failure) const;
+  // The same among other complaints, unless there is one of this table already: what follows from that would be named
+  // as well.
+  void add_to(Complaints& complaints, const Status& failure) const;
 
  private:
   int of(std::string_view complaint) const;

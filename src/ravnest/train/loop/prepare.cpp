@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ravnest/base/printable.h"
 #include "ravnest/train/loop/criterion.h"
 #include "ravnest/train/loop/model_call.h"
 #include "ravnest/train/loop/rates.h"
@@ -12,25 +13,24 @@ namespace {
 
 constexpr const char* kAccuracyFile = "val_accuracies.txt";
 
-Status in_one_sentence(const Status& lines) {
-  std::string sentence;
-  for (const char c : lines.message()) sentence += c == '\n' ? std::string("; ") : std::string(1, c);
-  return {lines.code(), sentence};
-}
+Status as_sentence(const Status& lines) { return {lines.code(), in_one_sentence(lines.message())}; }
 
 struct Steering {
   std::unique_ptr<optim::Optimizer> optimizer;
   std::function<void(std::uint64_t)> rates;  // of the optimizer, where there is a schedule
 };
 
+// For a schedule to be tried on.
+std::unique_ptr<optim::Optimizer> any_optimizer() { return *optim::make_optimizer("SGD", {{"lr", 1.0}}); }
+
 // With all that is wrong: a schedule is looked at even where there is no optimizer for it.
 Result<Steering> make_steering(const TrainConfig& config) {
   auto made = optim::make_optimizer(config.optimizer.name, config.optimizer.options);
   Status wrong = config.optimizer.lines.at(made.status());
-  Steering steering{made.ok() ? std::move(*made) : *optim::make_optimizer("SGD", {{"lr", 1.0}}), {}};
+  Steering steering{made.ok() ? std::move(*made) : any_optimizer(), {}};
   if (config.lr_schedule) {
     auto rates = make_rates(*config.lr_schedule, *steering.optimizer);
-    wrong = line_by_line(wrong, rates.status());
+    wrong = line_by_line(wrong, config.lr_schedule->lines.at(rates.status()));
     if (rates.ok()) steering.rates = std::move(*rates);
   }
   if (!wrong.ok()) return wrong;
@@ -38,6 +38,16 @@ Result<Steering> make_steering(const TrainConfig& config) {
 }
 
 }  // namespace
+
+Result<TrainConfig> read_settings(const std::filesystem::path& path) {
+  return read_train_config(path, [](const TrainConfig& config, Complaints& complaints) {
+    config.optimizer.lines.add_to(complaints,
+                                  optim::make_optimizer(config.optimizer.name, config.optimizer.options).status());
+    if (!config.lr_schedule) return;
+    const auto optimizer = any_optimizer();
+    config.lr_schedule->lines.add_to(complaints, make_rates(*config.lr_schedule, *optimizer).status());
+  });
+}
 
 Result<BatchedData> load_batches(const DataConfig& config, const TrainConfig& run, data::Share share,
                                  std::string_view sharers) {
@@ -52,7 +62,7 @@ Result<BatchedData> load_batches(const DataConfig& config, const TrainConfig& ru
 }
 
 Status all_that_is_wrong(const Status& loading, const TrainConfig& config) {
-  return in_one_sentence(line_by_line(loading, make_steering(config).status()));
+  return as_sentence(line_by_line(loading, make_steering(config).status()));
 }
 
 Result<TrainingOptions> common_options(const TrainConfig& config, const graph::Engine& engine) {
@@ -65,7 +75,7 @@ Result<TrainingOptions> common_options(const TrainConfig& config, const graph::E
   options.record.loss_file = config.loss_file;
   options.record.accuracy_file = config.loss_file.parent_path() / kAccuracyFile;
   auto steering = make_steering(config);
-  if (!steering.ok()) return in_one_sentence(steering.status());
+  if (!steering.ok()) return as_sentence(steering.status());
   const bool trains =
       std::ranges::any_of(engine.parameters(), [](const auto& named) { return named.second.requires_grad(); });
   if (!trains) return options;

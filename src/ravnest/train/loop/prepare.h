@@ -1,6 +1,7 @@
 // From a config to what anybody trains with: a node of a pipeline, a rank of a data-parallel run.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,10 @@
 #include "ravnest/worker/criterion.h"
 
 namespace ravnest::train {
+
+// read_train_config, whose complaints are those of the optimizer and the schedule too. Without any of its own it leaves
+// them to whoever makes the two, beside what is wrong with the data.
+Result<TrainConfig> read_settings(const std::filesystem::path& path);
 
 // The data set, cut into batches. `sharers` are those between whom the shares are: "clusters", "ranks". kInvalid where
 // somebody would have no sample.

@@ -8,9 +8,9 @@ namespace ravnest::train {
 
 Result<std::function<void(std::uint64_t)>> make_rates(const LrScheduleConfig& config, optim::Optimizer& optimizer) {
   if (optim::same_name(config.name, "ReduceLROnPlateau"))
-    return config.lines.at(invalid("ReduceLROnPlateau needs a metric at each step, which a stage does not have"));
+    return invalid("ReduceLROnPlateau needs a metric at each step, which a stage does not have");
   auto made = optim::make_schedule(config.name, config.options, optimizer);
-  if (!made.ok()) return config.lines.at(made.status());
+  if (!made.ok()) return made.status();
   const std::shared_ptr<optim::LrSchedule> schedule = std::move(*made);
   return std::function<void(std::uint64_t)>(
       [schedule, lines = config.lines, steps = std::uint64_t{0}](std::uint64_t count) mutable {
