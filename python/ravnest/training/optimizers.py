@@ -32,8 +32,9 @@ class StageOptimizer:
 
     def __init__(self, core, optimizer, options: dict):
         self._made = (optimizer, options)
-        unique = {id(p): p for p in core.parameters().values() if p.requires_grad}
-        self._parameters = list(unique.values())
+        unique = {id(p): (name, p) for name, p in reversed(core.parameters().items()) if p.requires_grad}
+        self._names = [name for name, _ in reversed(unique.values())]
+        self._parameters = [parameter for _, parameter in reversed(unique.values())]
         self._native = form_without_torch(optimizer, options, len(self._parameters))
         self.own = self._step = None
         if self._native is None:
@@ -46,6 +47,9 @@ class StageOptimizer:
         self.own = make_optimizer(*self._made, self._parameters)
         if self.own is None:
             return
+        left_out = _left_out(self.own, self._parameters)
+        if left_out:
+            core.warn(_warning_of(self.own, [self._names[i] for i in left_out], len(self._parameters)))
         self._native = self._native or native_form(self.own, self._parameters)
         if self._native is not None:
             watch(self.own, core.set_option)
@@ -117,6 +121,34 @@ def _require_one_pass(optimizer) -> None:
         )
     if isinstance(optimizer, torch.optim.SparseAdam):
         raise TypeError("SparseAdam takes sparse gradients only, and stages give dense ones: take Adam or Adagrad")
+
+
+def _left_out(optimizer, parameters: list[torch.Tensor]) -> list[int]:
+    """Which of `parameters` are in none of its groups: they never move. ValueError where that is so of all.
+
+    What has no groups is taken at its word.
+    """
+    groups = getattr(optimizer, "param_groups", None)
+    if not isinstance(groups, list | tuple):
+        return []
+    held = {id(parameter) for group in groups for parameter in group["params"]}
+    left_out = [i for i, parameter in enumerate(parameters) if id(parameter) not in held]
+    if len(left_out) == len(parameters):
+        name = type(optimizer).__name__
+        raise ValueError(
+            f"optimizer= made {'an' if name[0] in 'AEIO' else 'a'} {name} of other parameters than it was given, so "
+            f"nothing would be trained: hand on what it gets, as in lambda params: {name}(params). A node trains a "
+            "copy of its own, not the tensors of a model that the script has"
+        )
+    return left_out
+
+
+def _warning_of(optimizer, names: list[str], count: int) -> str:
+    others = "" if len(names) == 1 else f" and {len(names) - 1} more"
+    return (
+        f"{type(optimizer).__name__} has {count - len(names)} of the {count} parameters that want gradients: "
+        f"{names[0]}{others} will not be trained. Freeze what is meant to stay (requires_grad_(False))"
+    )
 
 
 def form_without_torch(optimizer, options: dict, count: int):

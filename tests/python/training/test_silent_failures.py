@@ -105,6 +105,56 @@ def test_a_frozen_stage_needs_no_optimizer(tmp_path):
     assert not torch.equal(cluster.fused()["2.weight"], model[2].weight)
 
 
+def foreign(_):
+    return torch.optim.Adam(make_net().parameters())
+
+
+def partial(parameters):
+    return torch.optim.SGD(list(parameters)[1:], lr=0.1)
+
+
+def test_an_optimizer_over_other_parameters_is_refused_at_the_start(cluster):
+    _, errors = cluster.run_to_the_end(play_with(), lambda name: {"optimizer": foreign} if name == "node_1" else {})
+    assert sorted(errors) == cluster.names
+    assert isinstance(errors["node_1"], ValueError)
+    assert all("made an Adam of other parameters than it was given" in str(error) for error in errors.values()), errors
+
+
+def test_parameters_that_an_optimizer_leaves_out_are_named_in_a_line(alone, capfd):
+    alone.run(play_with(), lambda _: {"optimizer": partial})
+    own = sum(1 for _ in make_net().parameters())
+    assert f"SGD has {own - 1} of the {own} parameters that want gradients: body.0.weight will not be" in (
+        capfd.readouterr().err
+    )
+
+
+def rank(tmp_path, **options):
+    """A run of one rank, in this process."""
+    train, _ = loaders(shuffle=False)
+    given = {"optimizer": torch.optim.SGD, "criterion": criterion, "labels": train, **options}
+    losses = str(tmp_path / "losses.txt")
+    example = (torch.randn(20, 12),)
+    with ravnest.Node(strategy="ddp", model=make_net(), example_args=example, loss_filename=losses, **given) as node:
+        Trainer(node=node, train_loader=train, epochs=1).train()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"optimizer": foreign}, "made an Adam of other parameters than it was given"),
+    ],
+)
+def test_what_would_train_nothing_is_refused_of_a_rank_too(tmp_path, options, words):
+    with pytest.raises((ValueError, ravnest.Error), match=words):
+        rank(tmp_path, **options)
+    assert not (tmp_path / "losses.txt").exists() or not (tmp_path / "losses.txt").read_text()
+
+
+def test_parameters_that_a_ranks_optimizer_leaves_out_are_named_in_a_line(tmp_path, capfd):
+    rank(tmp_path, optimizer=partial)
+    assert "body.0.weight will not be trained" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
