@@ -45,8 +45,13 @@ Result<CriterionResult> CheckedCriterion::operator()(const wire::PassHead& head,
 
 Status CheckedCriterion::check_leaves(const at::Tensor& loss, std::span<const at::Tensor> known) {
   is_new_ = false;
-  const std::vector<at::Tensor> others = other_leaves(loss, known);
-  if (others.empty()) return {};
+  const auto [reaches_known, others] = leaves_of(loss, known);
+  if (others.empty() && reaches_known) return {};
+  if (others.empty()) {
+    return invalid(
+        "the gradient of the criterion's loss does not reach the model's outputs, so nothing would be trained: look "
+        "for .detach(), .item(), .data, torch.no_grad() and requires_grad_() in the criterion");
+  }
   return invalid("the criterion has ", others.size(), others.size() == 1 ? " parameter" : " parameters",
                  " of its own, of the sizes ", others.front().sizes(), others.size() == 1 ? "" : " and others",
                  ", which no optimizer would train: make them part of the model, or freeze them "

@@ -37,7 +37,8 @@ class CheckedCriterion {
 
   // Whether `check_leaves` is still to be called: at the first loss that trains, since criteria do not change.
   bool is_new() const { return is_new_; }
-  // Looks for parameters beside `known`: no optimizer would train those of a criterion.
+  // kInvalid unless the loss has a gradient of some of `known`, which are trained or lead to what is, and of nothing
+  // else: no optimizer would train the parameters of a criterion.
   Status check_leaves(const at::Tensor& loss, std::span<const at::Tensor> known);
 
  private:

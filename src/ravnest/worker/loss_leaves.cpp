@@ -8,8 +8,8 @@
 
 namespace ravnest::worker {
 
-std::vector<at::Tensor> other_leaves(const at::Tensor& loss, std::span<const at::Tensor> known) {
-  std::vector<at::Tensor> others;
+LossLeaves leaves_of(const at::Tensor& loss, std::span<const at::Tensor> known) {
+  LossLeaves leaves;
   std::vector<torch::autograd::Node*> left = {loss.grad_fn().get()};
   std::unordered_set<torch::autograd::Node*> seen;
   while (!left.empty()) {
@@ -21,9 +21,12 @@ std::vector<at::Tensor> other_leaves(const at::Tensor& loss, std::span<const at:
     if (leaf == nullptr) continue;
     const bool is_known =
         std::ranges::any_of(known, [&](const at::Tensor& tensor) { return tensor.is_same(leaf->variable); });
-    if (!is_known) others.push_back(leaf->variable);
+    if (is_known)
+      leaves.reaches_known = true;
+    else
+      leaves.others.push_back(leaf->variable);
   }
-  return others;
+  return leaves;
 }
 
 }  // namespace ravnest::worker

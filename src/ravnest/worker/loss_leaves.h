@@ -8,9 +8,15 @@
 
 namespace ravnest::worker {
 
-// The tensors that take a gradient of `loss`, each once, but for those of `known`. A worker asks for the gradients of
-// its own inputs and parameters only: any other leaf, such as a weight inside of the criterion, would get none and
-// never change. Walks the whole record, so it is for a run's first pass.
-std::vector<at::Tensor> other_leaves(const at::Tensor& loss, std::span<const at::Tensor> known);
+struct LossLeaves {
+  bool reaches_known = false;      // at least one of them
+  std::vector<at::Tensor> others;  // each once
+};
+
+// The tensors that take a gradient of `loss`, against those of `known`. A worker asks for the gradients of its own
+// inputs and parameters only: any other leaf, such as a weight inside of the criterion, would get none and never
+// change, and a loss that reaches none of its own trains nothing. Walks the whole record, so it is for a run's first
+// pass.
+LossLeaves leaves_of(const at::Tensor& loss, std::span<const at::Tensor> known);
 
 }  // namespace ravnest::worker

@@ -169,6 +169,13 @@ TEST(ModelWorker, ACriterionWithAParameterOfItsOwnIsRefused) {
               HasSubstr("the criterion has 1 parameter of its own, of the sizes [2], which no optimizer would train"));
 }
 
+TEST(ModelWorker, ALossThatReachesNothingIsRefusedThoughItTakesAGradient) {
+  const ModelWorkerOptions options =
+      with_loss([](const at::Tensor& outputs) { return outputs.sum().detach().requires_grad_(); });
+  EXPECT_THAT(Chain(layers(), {1}, options).forward(training_pass(0), {batch()}).message(),
+              HasSubstr("the gradient of the criterion's loss does not reach the model's outputs"));
+}
+
 TEST(ModelWorker, AnErrorOfTorchComesInItsOwnWordsWithoutItsStack) {
   const ModelWorkerOptions options =
       with_loss([](const at::Tensor& outputs) { return at::matmul(outputs, at::ones({7})).sum(); });

@@ -52,6 +52,10 @@ FAILURES = {
         {"criterion": lambda y, _: RaisesInBackward.apply(y)},
         r"stage_2 \(stage 2\) failed: .*this gradient makes no sense",
     ),
+    "cut off": (
+        {"criterion": lambda y, _: y.sum().detach().requires_grad_()},
+        "stage_2 .*the gradient of the criterion's loss does not reach the model's outputs",
+    ),
     "no tensor": ({"criterion": lambda *_: 0.5}, r"stage_2 .*the criterion must give a tensor, not float"),
     "optimizer": ({"optimizer": failing_optimizer}, r"stage_1 \(stage 1\) failed: .*this step makes no sense"),
 }

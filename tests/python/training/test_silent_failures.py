@@ -142,6 +142,10 @@ def rank(tmp_path, **options):
     ("options", "words"),
     [
         ({"optimizer": foreign}, "made an Adam of other parameters than it was given"),
+        (
+            {"criterion": lambda outputs, targets: criterion(outputs, targets).detach().requires_grad_()},
+            "the gradient of the criterion's loss does not reach the model's outputs",
+        ),
     ],
 )
 def test_what_would_train_nothing_is_refused_of_a_rank_too(tmp_path, options, words):
@@ -189,6 +193,15 @@ def test_a_loss_without_a_gradient_ends_the_run_at_the_first_batch(cluster):
         reason = reasons(cluster, play_with(), lambda _, bad=bad: {"criterion": bad})
         assert reason.startswith("node_2 (stage 2) failed: the criterion's loss has no gradient"), reason
         assert "look for .detach()" in reason
+    assert not (cluster.folder / "losses.txt").exists()
+
+
+def test_a_loss_that_takes_a_gradient_of_itself_ends_the_run_at_the_first_batch(cluster):
+    def cut_off(outputs, targets):
+        return criterion(outputs, targets).detach().requires_grad_()
+
+    reason = reasons(cluster, play_with(), lambda _: {"criterion": cut_off})
+    assert reason.startswith("node_2 (stage 2) failed: the gradient of the criterion's loss does not reach"), reason
     assert not (cluster.folder / "losses.txt").exists()
 
 
