@@ -131,9 +131,50 @@ def test_a_signal_while_nodes_save_or_end_kills_none_and_costs_no_weights(folder
         process.send_signal(number)
     for name, (status, output) in outcomes(processes, 4).items():
         output = "".join(lines) + output if name == "node_1" else output
-        assert status in (0, 130), (name, status, output)
-        assert status == 0 or "was interrupted" in output.strip().splitlines()[-1], output
         assert (folder / f"trained/cluster_0/{name}.safetensors").exists(), output
+        if status == 0:  # it was past its last work, and has said all that a run without a signal says
+            assert ("Trained 1 epoch" if name == "node_0" else f"saved trained/cluster_0/{name}") in output
+            assert "interrupted" not in output, output
+        else:
+            assert status == 130 and "was interrupted" in output.strip().splitlines()[-1], (name, status, output)
+
+
+ENDS = [signal.SIGINT, *soaked(signal.SIGTERM, signal.SIGHUP)]
+THROUGH = """
+import atexit, os, time
+
+def wait(words):
+    print(words, flush=True)
+    while not os.path.exists("go_on"):
+        time.sleep(0.01)
+
+AT_EXIT
+LEARNS
+AFTER_ALL
+"""
+
+
+@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize(
+    ("place", "call", "expected"),
+    [("AFTER_ALL", 'wait("all is over")', 130), ("AT_EXIT", 'atexit.register(wait, "all is over")', 0)],
+)
+def test_a_signal_counts_as_long_as_the_script_runs(alone_folder, processes, number, place, call, expected):
+    """Also where all is saved; what comes when nothing is left to do but to end changes nothing."""
+    script, go_on = alone_folder / "through.py", alone_folder / "go_on"
+    go_on.unlink(missing_ok=True)
+    work = "Trainer(node=node, train_loader=train, epochs=1, save=True).train()"
+    play = THROUGH.replace("LEARNS", HESITANT.replace("WORK", work)).replace(place, call)
+    play = play.replace("AT_EXIT", "").replace("AFTER_ALL", "")
+    script.write_text(f"import sys\nsys.path.append({str(TESTS)!r})\n" + play)
+    processes["node_0"] = start(script, "node_0", alone_folder)
+    wait_for_line(processes["node_0"], "all is over")
+    processes["node_0"].send_signal(number)
+    if expected == 0:  # otherwise the signal itself ends the wait
+        go_on.touch()
+    status, output = outcomes(processes, 4)["node_0"]
+    assert status == expected, output
+    assert ("ravnest: node_0 was interrupted" in output) == (expected == 130), output
 
 
 @pytest.fixture
