@@ -78,7 +78,6 @@ def test_trains_as_pytorch_does_within_rounding(case, tmp_path):
         assert (ours.state[name] - value).abs().max() <= 1e-5 * value.abs().max(), name
 
 
-@pytest.mark.soak
 def test_t5_is_equal_to_the_bit_but_where_a_stage_sums_apart(tmp_path):
     """Its embedding is tied three times, and every layer of the decoder reads the encoder's result twice."""
     case = next(case for case in EQUAL if case.name == "t5")
