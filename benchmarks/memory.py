@@ -1,10 +1,11 @@
 """The memory that a plan states for each node, against the most that its process takes.
 
-    python benchmarks/memory.py [--only mlp] [--steps 12]
+    python benchmarks/memory.py [--only mlp] [--steps 12] [--process 0.27]
 
 A perceptron of 63 million parameters on three nodes of 1 GB, cut by RAM, and the models of the tests on three nodes;
 each node a Python process that trains with Adam. The peak is the kernel's VmHWM: all that was resident at once,
-libraries included. Prints lines of: name value unit ratio-to-the-plan's-figure target.
+libraries included. --process is what a process takes without a model here, in GB, as `ravnest benchmark` measures it;
+the plan has a default. Prints lines of: name value unit ratio-to-the-plan's-figure target.
 """
 
 import argparse
@@ -62,8 +63,8 @@ def train(name: str, steps: int) -> None:
     print(json.dumps({"peak": peak_bytes()}), flush=True)
 
 
-def planned(case: Case, folder: Path, ram: float) -> ravnest.Plan:
-    write_local_pool(folder / "node_data", 3, ram=ram)
+def planned(case: Case, folder: Path, ram: float, **benchmarks: float) -> ravnest.Plan:
+    write_local_pool(folder / "node_data", 3, ram=ram, **benchmarks)
     args, kwargs = case.example()
     return ravnest.clusterize(case.model(), args, kwargs, node_data=folder / "node_data")
 
@@ -92,11 +93,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=CASES, help="one model")
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--process", type=float, help="GB")
     parser.add_argument("--trains", choices=CASES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.trains:
         train(options.trains, options.steps)
         return
+    share = {} if options.process is None else {"process": options.process}
     print("# name peak unit ratio-to-the-plan's-figure target")
     for name in [options.only] if options.only else CASES:
         with tempfile.TemporaryDirectory() as scratch:
@@ -105,7 +108,7 @@ def main() -> None:
             quiet = os.dup(1)
             with open(os.devnull, "w") as null:
                 os.dup2(null.fileno(), 1)
-                plan = planned(CASES[name], folder, 1 if name == "mlp" else 8)
+                plan = planned(CASES[name], folder, 1 if name == "mlp" else 8, **share)
                 sys.stdout.flush()
                 os.dup2(quiet, 1)
             os.close(quiet)

@@ -10,8 +10,9 @@ import pytest
 import torch
 from support import command
 from support.control_groups import MemoryLimit
+from support.models import ARCHITECTURES
 from support.nodes import end, outcomes, start
-from support.places import SCRIPTS
+from support.places import ROOT, SCRIPTS
 from support.pools import write_local_pool
 from support.scripts.memory_node import BATCH, WIDTH, make_model
 
@@ -54,6 +55,27 @@ def limited(ram_gb: float):
             limit.__exit__()
 
 
+def trained_by_nodes(layers: int, planned: ravnest.Plan, folder, within=None) -> None:
+    """All nodes have trained, and none has taken anything else than the plan says."""
+    processes = {}
+    try:
+        for node in planned.nodes:
+            processes[node.name] = start(SCRIPT, node.name, folder, within=(within or {}).get(node.name, ()))
+        results = outcomes(processes)
+    finally:
+        end(processes.values())
+    for node in planned.nodes:
+        status, output = results[node.name]
+        assert status == 0, f"{node.name}: {output}"
+        peak = int(output.split("peak")[1].split()[0])
+        assert 0.9 < peak / node.memory["total"] < 1.1, f"{node.name} took {peak}, planned {node.memory}"
+
+
+def test_nodes_take_what_the_plan_says(process_gb, tmp_path):
+    planned = plan_for(LAYERS, RAM_GB + process_gb, tmp_path, process=process_gb)
+    trained_by_nodes(LAYERS, planned, tmp_path)
+
+
 @pytest.mark.parametrize(("layers", "ram_gb"), [(LAYERS, RAM_GB), pytest.param(*LARGE, marks=pytest.mark.soak)])
 def test_three_nodes_train_what_kills_one_process(layers, ram_gb, process_gb, tmp_path):
     ram_gb += process_gb
@@ -62,18 +84,16 @@ def test_three_nodes_train_what_kills_one_process(layers, ram_gb, process_gb, tm
         words = [*within["alone"], sys.executable, SCRIPT, str(layers), "alone"]
         alone = subprocess.run(words, capture_output=True, timeout=120, check=False)
         assert alone.returncode == -signal.SIGKILL, alone
-        processes = {}
-        try:
-            for node in planned.nodes:
-                processes[node.name] = start(SCRIPT, node.name, tmp_path, within=within[node.name])
-            results = outcomes(processes)
-        finally:
-            end(processes.values())
-    for node in planned.nodes:
-        status, output = results[node.name]
-        assert status == 0, f"{node.name}: {output}"
-        peak = int(output.split("peak")[1].split()[0])
-        assert 0.9 < peak / node.memory["total"] < 1.1, f"{node.name} took {peak}, planned {node.memory}"
+        trained_by_nodes(layers, planned, tmp_path, within)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", ARCHITECTURES, ids=lambda case: case.name)
+def test_nodes_of_any_model_take_what_the_plan_says(case, process_gb):
+    words = [sys.executable, ROOT / "benchmarks/memory.py", "--only", case.name, "--process", str(process_gb)]
+    measured = subprocess.run(words, capture_output=True, text=True, timeout=600, check=True).stdout
+    ratios = {line.split()[0]: float(line.split()[3]) for line in measured.splitlines() if line.endswith("0.9..1.1")}
+    assert len(ratios) == 3 and all(0.9 < ratio < 1.1 for ratio in ratios.values()), ratios
 
 
 def test_what_a_process_takes_is_part_of_the_plan(tmp_path):
