@@ -14,7 +14,7 @@ struct OptimizerCallbacks {
   // Called with the groups as they are now, so that a schedule of ours steers a foreign optimizer too; sees to no_grad
   // itself.
   std::function<void(std::span<const ParameterGroup>, std::span<const at::Tensor>, std::span<const at::Tensor>)> step;
-  // May be left out where nothing is kept.
+  // May be left out where there is no state.
   std::function<std::vector<NamedTensors>()> state = {};
   std::function<Status(std::span<const at::Tensor>, const OptimizerState&)> load = {};
 };

@@ -49,7 +49,7 @@ class Optimizer {
   virtual std::string_view name() const = 0;
 
   // One update, in place, without autograd's record. gradients[i] belongs to parameters[i] and has its sizes and dtype;
-  // an undefined one leaves its parameter, and what is kept for it, as they are. Gradients are not changed.
+  // an undefined one leaves its parameter, and its optimizer state, as they are. Gradients are not changed.
   // The i-th parameter is the same one in every call, though its memory may be another.
   virtual void step(std::span<const at::Tensor> parameters, std::span<const at::Tensor> gradients) = 0;
 

@@ -14,7 +14,7 @@
 
 namespace ravnest::optim {
 
-// What is kept for one parameter, in the order of Rule::state. Undefined until the parameter's first update.
+// The optimizer state of one parameter, in the order of Rule::state. Undefined until the parameter's first update.
 using Memory = std::array<at::Tensor, 4>;
 
 // One parameter of an update. Its gradient is defined and has its sizes and dtype.

@@ -29,7 +29,8 @@ class Ending {
   std::optional<wire::Failed> fail(wire::Failed reason);
   // Another stage told. The same return.
   std::optional<wire::Failed> on_failed(int from, wire::Failed told);
-  // A stage is gone: it will tell nothing. By itself that is a failure as well, for the caller to judge.
+  // A stage is gone: it will tell nothing. By itself that is a failure as well, of which the caller decides what to
+  // say.
   void on_gone(int stage);
 
   bool begun() const { return reason_.has_value(); }

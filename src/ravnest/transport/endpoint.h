@@ -8,7 +8,7 @@
 // - Priorities overtake each other, also in the middle of a long message.
 // - Peers may start in any order. An endpoint connects, and connects again, by itself for as long as it lives.
 // - Memory is bounded: a peer that does not take its messages makes `send` say that there is no room.
-// - Whether a peer is alive is judged by what was seen of it (liveness.h); there is no timeout to set.
+// - Whether a peer is alive follows from what was seen of it (liveness.h); there is no timeout to set.
 // - What is said of averaging between clusters is received apart from all else, so that it moves on while the training
 //   computes. Each channel has one thread that receives.
 // All functions are safe from any thread; a Completion may call them too.

@@ -1,4 +1,4 @@
-// Whether a peer is alive, judged by the pauses that were seen before.
+// Whether a peer is alive, concluded from the pauses that were seen before.
 //
 // Every endpoint says something to each peer at least every kBeat. The longest pause seen lately, halved every half
 // minute, is what a peer is measured by: twice that and it is slow, four times and its connection is given up; as long

@@ -1,7 +1,7 @@
 // Slots, as torch's fused operators want them.
 //
 // These operators take lists of one device and dtype, and walk through memory without a look at strides: a parameter,
-// its gradient and what is kept for it have to be laid out alike. What is not is copied there, and back.
+// its gradient and its optimizer state have to be laid out alike. What is not is copied there, and back.
 #pragma once
 
 #include <ATen/core/Tensor.h>

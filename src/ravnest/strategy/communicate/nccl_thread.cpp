@@ -212,7 +212,7 @@ Status NcclThread::failure(const std::string& what, nccl::Outcome outcome) const
   const std::string sentence = text("NCCL's ", what, " failed on rank ", options_.rank, " of ", options_.world, ": ",
                                     nccl_reason(library_, outcome, comm_));
   if (outcome == nccl::kInvalidArgument) return internal(sentence);
-  // Of its surroundings: two ranks on one GPU, for one.
+  // Of its environment: two ranks on one GPU, for one.
   if (outcome == nccl::kInvalidUsage) return invalid(sentence);
   return unavailable(sentence);
 }

@@ -1,7 +1,7 @@
 // The communicator over any transport: a thread that owns a ring of the ranks' endpoints.
 //
 // Tensors of the CPU take part in place, those of a GPU by way of this host. float32 and float64 are added up; float32
-// may be compressed. Whether a rank is alive is for the transport to judge: no operation has a time limit of its own.
+// may be compressed. The transport decides whether a rank is alive: no operation has a time limit of its own.
 #pragma once
 
 #include <functional>

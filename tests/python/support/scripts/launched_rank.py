@@ -19,7 +19,7 @@ x, y = make_data()
 losses = []
 
 
-def judge(outputs, item):
+def recorded_loss(outputs, item):
     loss = criterion(outputs, item)
     losses.append(loss.item().hex())
     return loss
@@ -32,7 +32,7 @@ with Node(
     model=sys.argv[1],
     optimizer=torch.optim.Adam,
     optimizer_params={"lr": 0.01},
-    criterion=judge,
+    criterion=recorded_loss,
     labels=train,
     test_labels=val,
     threads=1,

@@ -10,7 +10,7 @@ namespace ravnest::graph {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kSmallest = 1e-2;  // of the largest value of all: no tensor is judged by less
+constexpr double kSmallest = 1e-2;  // of the largest value of all: no tensor is measured by less
 
 at::Tensor widened(const at::Tensor& value) {
   return value.detach().to(value.is_complex() ? at::kComplexDouble : at::kDouble);

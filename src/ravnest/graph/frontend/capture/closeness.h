@@ -1,7 +1,8 @@
 // How far apart the numbers of a captured graph and of the model itself are, and whether rounding explains it.
 //
-// The one rule by which every capture is judged, from Python and from C++: equal to the bit, or apart by no more than
-// rounding makes of another order of the same sums, relative to the tensor's largest value, or different.
+// The one rule by which every capture is compared with its model, from Python and from C++: equal to the bit, or apart
+// by no more than rounding makes of another order of the same sums, relative to the tensor's largest value, or
+// different.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,8 +39,8 @@ at::ScalarType coarsest_type(std::span<const at::Tensor> tensors);
 
 // What is not equal to the bit, in the given order. All of `compared` is of one kind (outputs, gradients, buffers): a
 // tensor whose values are next to nothing beside the others', such as a gradient that is zero but for rounding, is
-// judged by a hundredth of the largest of all. `coarsest` is the coarsest type that the model computes with: no tensor
-// is held to less.
+// measured by a hundredth of the largest of all. `coarsest` is the coarsest type that the model computes with: no
+// tensor is held to less.
 std::vector<Difference> differences(std::span<const Compared> compared, at::ScalarType coarsest);
 
 }  // namespace ravnest::graph
