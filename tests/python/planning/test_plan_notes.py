@@ -80,7 +80,22 @@ class Masked(nn.Module):
         return self.second(self.first(x) @ weights)
 
 
+class Rows(nn.Module):
+    """Goes through an image row by row."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.out = nn.Linear(3, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        state = torch.zeros_like(x[:, :, 0, 0])
+        for row in range(x.shape[2]):
+            state = torch.tanh(self.inner(x[:, :, row].mean(-1)) + state)
+        return self.out(state)
+
+
 LIMITS = [
+    (Rows, (6, 3, 5, 8), 'dimension 2 of "x" must be 5'),
     (Steps, (6, 5, 8), 'dimension 1 of "x" must be 5'),
     (FifthSample, (6, 8), 'every batch must have at least 5 samples in dimension 0 of "x"'),
 ]

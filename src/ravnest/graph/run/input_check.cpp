@@ -46,9 +46,11 @@ SizeRange range_of(const ir::Graph& graph, const std::string& symbol) {
   return found;
 }
 
-// Sequences: what holds integers (tokens), and the middle one of samples by steps by features.
+// What differs from one sample to another: of sequences, where there are integers (tokens) or samples by steps by
+// features, and of images and volumes behind their channels. Of samples by numbers the numbers are features, mostly.
 bool may_be_length(const ir::TensorMeta& meta, std::size_t dimension) {
-  return !is_floating(meta.dtype) || (meta.sizes.size() == 3 && dimension == 1);
+  if (!is_floating(meta.dtype)) return true;
+  return meta.sizes.size() == 3 ? dimension == 1 : meta.sizes.size() > 3 && dimension > 1;
 }
 
 // Whether an input's first dimension is free: then a fixed one of another input is not the batch's.

@@ -46,8 +46,9 @@ class InputCheck {
   std::vector<Bounds> symbols_;
 };
 
-// What a batch must be like that one would not expect: a first dimension or a sequence length that the capture fixed, a
-// smallest or largest size. A sentence for each, for people who plan; fixed features of numbers are not worth one.
+// What a batch must be like that one would not expect: a first dimension, a sequence length or an image's size that the
+// capture fixed, a smallest or largest size. A sentence for each, for people who plan; fixed features of numbers are
+// not worth one.
 std::vector<std::string> input_limits(const ir::Graph& graph);
 
 }  // namespace ravnest::graph
