@@ -13,7 +13,8 @@ struct ProcessShare {
 };
 
 // Of Python, where one stands beside this program and has ravnest; else of this process as it is, which has to have
-// used torch by now. Takes a few seconds. kUnavailable where the kernel does not tell.
+// used torch by now. An optimizer that only torch can step comes on top. Takes a few seconds. kUnavailable where the
+// kernel does not tell.
 Result<ProcessShare> measure_process();
 
 }  // namespace ravnest::cli
