@@ -43,7 +43,7 @@ install: bootstrap  ## the C++ package (headers, libraries, find_package) and th
 wheel: tools  ## a wheel of the Python package, in dist; it names the torch that it is built against
 	.venv/bin/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
 
-lint: tools  ## clang-format, clang-tidy, ruff
+lint: tools  ## clang-format, order of the rooms, ruff, pyright, locks, clang-tidy on every file
 	@scripts/lint
 
 format: tools  ## bring all code into its format
@@ -51,8 +51,9 @@ format: tools  ## bring all code into its format
 	.venv/bin/ruff check --fix --exit-zero .
 	.venv/bin/ruff format .
 
-soak: tools  ## the fuzzers for ten minutes each, protocols, transport and pipelines under faults and for hours, every test twenty times
+soak: tools  ## clang-tidy on every file, the fuzzers for ten minutes each, protocols, transport and pipelines under faults and for hours, every test twenty times
 	$(call build)
+	@scripts/lint
 	FUZZ_SECONDS=600 scripts/fuzz
 	build/release/cli/ravnest simulate --protocol pipeline --seeds 100000
 	build/release/tests/soak/transport_simulation --seeds 100000

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "ravnest/base/block_cache.h"
+#include "ravnest/base/mutex.h"
 
 namespace ravnest::graph {
 namespace {
@@ -44,7 +45,10 @@ class BlockAllocator final : public c10::Allocator {
 
 void keep_large_blocks() {
   static const bool once = [] {
-    ::pthread_atfork([] { blocks().lock(); }, [] { blocks().unlock(); }, [] { blocks().unlock(); });
+    // Held from one function to another, which clang cannot follow.
+    const auto lock = []() RAVNEST_FOR_CLANG(no_thread_safety_analysis) { blocks().lock(); };
+    const auto unlock = []() RAVNEST_FOR_CLANG(no_thread_safety_analysis) { blocks().unlock(); };
+    ::pthread_atfork(lock, unlock, unlock);
     c10::SetCPUAllocator(new BlockAllocator, /*priority=*/1);
     return true;
   }();

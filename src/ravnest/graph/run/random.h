@@ -39,9 +39,11 @@ class KeyedGenerator {
  private:
   c10::Device device_;
   RandomKey key_;
-  at::Generator generator_;  // undefined until it is taken over
+  at::Generator generator_;  // undefined until `alone_` holds the lock; used under it only
   at::Generator saved_;
-  std::unique_lock<Mutex> alone_;  // clang cannot follow a lock that is taken later than it is made
+  // Of the process's generators. The standard's lock, since MutexLock is taken as it is made, and clang cannot follow
+  // one that is taken later.
+  std::unique_lock<Mutex> alone_;
 };
 
 }  // namespace ravnest::graph
