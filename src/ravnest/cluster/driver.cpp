@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include "ravnest/base/check.h"
+
 namespace ravnest::cluster {
 namespace {
 
@@ -88,6 +90,8 @@ void Driver::take_requests() {
       offered_inputs_.push_back(std::move(requests_.front().second));
       requests_.pop_front();
     }
+    RAVNEST_CHECK(offered_inputs_.size() >= stage_.waiting(), "stage ", own_index(), " waits to begin ",
+                  stage_.waiting(), " passes with the inputs of ", offered_inputs_.size());
     if (may_begin && std::exchange(average_, false)) stage_.average();
     if (may_begin && last_round_ == LastRound::kAsked) rounds_.end_with_the_last();
     if (call_.phase() == CallPhase::kOpen && finish_) {
@@ -248,6 +252,7 @@ Result<std::vector<worker::Outgoing>> Driver::compute(const stage::Work& work) {
       std::vector<wire::Forward> parts = inbox_.take_forwards(work.head.pass);
       if (work.head.kind == wire::PassKind::kAverage) return give(work);
       if (stage_.is_root()) {
+        RAVNEST_CHECK(!offered_inputs_.empty(), "pass ", work.head.pass, " begins, and no inputs were offered for it");
         parts.push_back(
             {.head = work.head, .stage = 0, .tensors = {}, .model_inputs = std::move(offered_inputs_.front())});
         offered_inputs_.pop_front();
@@ -304,6 +309,9 @@ void Driver::publish() {
     // What was asked since the last turn counts as well: who asked must not be told that it is done.
     unbegun_ = stage_.waiting() + requests_.size();
     drained_ = requests_.empty() && !average_ && stage_.idle() && reports_ >= stage_.passes_begun();
+    // Users wait until the weights contain so many: what was reached once stays reached.
+    RAVNEST_CHECK(stage_.updates_contained() >= updates_contained_, "stage ", own_index(), " contains ",
+                  stage_.updates_contained(), " updates, after ", updates_contained_);
     updates_contained_ = stage_.updates_contained();
   }
   changed_.notify_all();

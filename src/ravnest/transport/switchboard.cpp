@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ravnest/base/check.h"
+
 namespace ravnest::transport {
 
 std::string_view name(PeerState state) {
@@ -94,8 +96,12 @@ Result<Event> Switchboard::receive(TimePoint deadline, Channel channel) {
     if (shut_) return *shut_;
     Queued queued = std::move(own.events.front());
     own.events.pop_front();
+    RAVNEST_CHECK(queued.weight <= unread_bytes_, options_.name, " takes ", queued.weight, " bytes of ", queued.peer,
+                  ", of ", unread_bytes_, " unread");
     unread_bytes_ -= queued.weight;
     Peer& peer = *find(queued.peer);
+    RAVNEST_CHECK(queued.serial <= peer.serial, "a message of session ", queued.serial, " of ", queued.peer,
+                  ", which is at ", peer.serial);
     // Only now does the message count as taken, so the peer's window follows the application, not the network. One that
     // came by an earlier session is nothing to the present one.
     if (queued.weight > 0 && queued.serial == peer.serial) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ravnest/base/check.h"
 #include "ravnest/transport/switchboard.h"
 
 namespace ravnest::transport {
@@ -262,6 +263,7 @@ void Switchboard::settle() {
     for (Finished& each : finished) each.done(each.status);
     lock.lock();
   }
+  RAVNEST_CHECK(settling_ == std::this_thread::get_id(), options_.name, " calls completions on two threads at once");
   settling_.reset();
   settled_.notify_all();
 }
