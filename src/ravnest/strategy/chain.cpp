@@ -53,6 +53,8 @@ Result<Chain> Chain::cut(const graph::Engine& whole, std::span<const int> cuts) 
     }
     chain.units_.push_back(std::move(unit));
   }
+  // Last used first, as backward completes them; and what several units use is the root's, since its sum is complete
+  // only when the first of them is through.
   chain.owned_.resize(chain.units_.size() + 1);
   for (std::size_t i = users.size(); i-- > 0;)
     chain.owned_[users[i].size() == 1 ? users[i].front() : chain.units_.size()].push_back(i);
@@ -73,6 +75,8 @@ Chain::Pass Chain::forward(std::span<const Tensor> tensors, std::vector<IValue> 
     for (const ir::Source& source : routing_of(unit.engine).inputs) {
       const bool is_given = source.stage < 0;
       const auto index = static_cast<std::size_t>(source.index);
+      // Cut off from the unit that made it: its record ends here, so this unit's can be differentiated, and freed,
+      // before that one's.
       const Tensor made = is_given ? Tensor() : pass.units[static_cast<std::size_t>(source.stage)].outputs[index];
       record.takes_gradient.push_back(!is_given && made.requires_grad());
       record.inputs.push_back(is_given ? inputs[index] : graph::detached(made, made.requires_grad()));
@@ -80,6 +84,7 @@ Chain::Pass Chain::forward(std::span<const Tensor> tensors, std::vector<IValue> 
     std::vector<IValue> outputs = unit.engine.run(Mode::kTrain, own, record.inputs, options);
     record.outputs = graph::tensors_of(outputs);
     pass.units.push_back(std::move(record));
+    // What the criterion sees has its record: that of the last unit, where backward begins.
     if (k + 1 == units()) pass.outputs = std::move(outputs);
     observer.after_forward(k);
   }
@@ -96,7 +101,7 @@ std::vector<Tensor> Chain::leaves(const Pass& pass) const {
 }
 
 void Chain::backward(Pass pass, const Tensor& loss, ChainObserver& observer) const {
-  pass.outputs.clear();
+  pass.outputs.clear();  // or they would hold the last unit's activations to the end
   Gradients edges;
   std::vector<Tensor> parameters(parameters_.size());
   for (int k = units(); k-- > 0;) backward_of(k, pass, loss, edges, parameters, observer);
@@ -113,6 +118,8 @@ void Chain::backward_of(int unit, Pass& pass, const Tensor& loss, Gradients& edg
   graph::Roots roots;
   if (unit + 1 == units()) roots.add_loss(loss);
   for (std::size_t i = 0; i < record.outputs.size(); ++i) {
+    // Complete: all who read it come later in forward, so they were here before. Nothing was sent for what no loss
+    // reaches.
     const auto sent = edges.extract({unit, static_cast<std::int32_t>(i)});
     if (!sent.empty()) roots.add(record.outputs[i], sent.mapped());
   }
@@ -122,6 +129,8 @@ void Chain::backward_of(int unit, Pass& pass, const Tensor& loss, Gradients& edg
   for (std::size_t i = 0; i < record.inputs.size(); ++i) {
     if (!record.takes_gradient[i]) continue;
     const ir::Source& source = routing_of(own.engine).inputs[i];
+    // What later readers have found is a root at the value itself, to which autograd adds each use here: the order in
+    // which one record adds them up, and so the same bits. The result takes the place of what it began with.
     Tensor& so_far = edges[{source.stage, source.index}];
     sources.push_back(record.inputs[i].toTensor());
     roots.add(sources.back(), so_far);

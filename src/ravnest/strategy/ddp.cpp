@@ -94,6 +94,9 @@ Result<SharedLoss> Ddp::train(const wire::PassHead& head, std::vector<IValue> in
     const std::vector<Tensor> known = chain_.leaves(pass);
     if (Status checked = criterion_.check_leaves(loss, known); !checked.ok()) return checked;
   }
+  // In the order of issue all ranks have to agree: the loss, the buffers, then the units from the last to the first.
+  // `absent` keeps to the same order. Buffers go now, since only the forward moves them, and are under way while the
+  // backward computes.
   const Sum shared = begin_loss(loss, head.weight);
   sends_ = head.update;
   if (sends_ && options_.broadcast_buffers) buffers_.send(communicator_);
@@ -107,6 +110,7 @@ Result<SharedLoss> Ddp::train(const wire::PassHead& head, std::vector<IValue> in
 }
 
 Result<SharedLoss> Ddp::absent(const wire::PassHead& head) {
+  // Zeros in all sums: to the others this rank is one whose batch has no samples.
   const Sum shared = begin_loss({}, 0);
   if (!head.update) return SharedLoss::of(shared.values, *shared.pending, options_.wait);
   if (options_.broadcast_buffers) buffers_.send(communicator_);
@@ -118,6 +122,8 @@ Result<SharedLoss> Ddp::absent(const wire::PassHead& head) {
 
 Ddp::Sum Ddp::begin_loss(const Tensor& loss, double weight) {
   const at::NoGradGuard without_record;
+  // In float64, so that the sum is as exact as each rank's loss; and with a place for each rank, since a sum that is
+  // not finite does not tell whose loss it was.
   Tensor values = at::zeros({1 + communicator_.world()}, at::TensorOptions(engine_.device()).dtype(at::kDouble));
   if (loss.defined()) {
     const Tensor own = loss.detach().reshape({}).to(at::kDouble);
@@ -135,6 +141,8 @@ Result<std::vector<IValue>> Ddp::evaluate(std::vector<IValue> inputs) {
 }
 
 void Ddp::after_backward(int unit, std::span<Tensor> gradients) {
+  // Noted before they are added: in a buffer a parameter that no loss reaches is zeros, like one whose gradient is
+  // zero, and an optimizer with momentum or decay would move it.
   const std::span<const std::size_t> owned = chain_.parameters_of(unit);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (gradients[i].defined()) reached_now_[owned[i]] = true;

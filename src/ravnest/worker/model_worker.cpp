@@ -122,9 +122,15 @@ Result<std::vector<Outgoing>> ModelWorker::run_forward(const PassHead& head, std
       return invalid("output ", source.index, " of stage ", source.stage, " is missing in pass ", head.pass);
     }
   }
+  // Held until the backward: updates in between make new versions beside this one, and leave what autograd has recorded
+  // here as it is.
   pass.version = store_.newest();
+  // Not on the leaf: its backward follows the forward, so running it again would free nothing. (Of gpipe it would, but
+  // the loss, and with it the criterion, would have to run again too.)
   const bool again = trains && options_.recompute && !is_leaf();
   if (again) {
+    // The forward moves statistics, such as those of batch norm. The second run has to begin with what the first one
+    // found, and must not move them once more: it is given these copies.
     for (const std::size_t i : written_buffers_) pass.buffers.push_back(engine_.tensors()[i].clone());
   }
   std::vector<IValue> outputs;
@@ -142,6 +148,7 @@ Result<std::vector<Outgoing>> ModelWorker::run_forward(const PassHead& head, std
       if (criterion_.is_new()) {
         if (Status checked = check_leaves(pass); !checked.ok()) return checked;
       }
+      // A part of a batch counts by its share of the samples, so that the parts' gradients add up to the batch's.
       const Tensor& loss = pass.result.loss;
       pass.outputs = {head.weight == 1 ? loss : loss * head.weight};
     } else {
@@ -158,6 +165,7 @@ Result<std::vector<Outgoing>> ModelWorker::run_forward(const PassHead& head, std
     outgoing = std::move(*sent);
     if (!again) pass.outputs = tensors_of(outputs);
   }
+  // No backward comes for what does not train: nothing of it may stay.
   if (trains) passes_.emplace(head.pass, std::move(pass));
   return outgoing;
 }
@@ -237,6 +245,7 @@ Result<std::vector<Outgoing>> ModelWorker::send_on(const PassHead& head, const s
 
 Result<std::vector<Outgoing>> ModelWorker::run_backward(const PassHead& head, std::vector<wire::Backward> answers,
                                                         std::vector<wire::TiedTensors> tied) {
+  // It is there: the stage's machine asks for no backward before its forward, and for each once.
   Pass pass = std::move(passes_.extract(head.pass).mapped());
   if (options_.recompute && !is_leaf()) recompute(head, pass);
   auto incoming = sum_answers(pass, answers);
@@ -248,11 +257,15 @@ Result<std::vector<Outgoing>> ModelWorker::run_backward(const PassHead& head, st
     else
       roots.add(pass.outputs[i], (*incoming)[i]);
   }
+  // From here on only autograd holds activations, and lets go of each as soon as it has passed it. That is the peak of
+  // a step's memory, so no copy of a reference may outlive this line.
   pass.outputs.clear();
   incoming->clear();
   if (ties_pass_by_pass(options_.schedule)) {
     auto later = tied_.sum(std::move(tied), pass.version->parameters, options_.codec);
     if (!later.ok()) return later.status();
+    // Backward begins at the weight itself with what later stages found: autograd then adds the uses here to it one by
+    // one, which is the order of one process.
     for (std::size_t i = 0; i < later->size(); ++i) roots.add(pass.version->parameters[i], (*later)[i]);
   }
   std::vector<Tensor> sources;
@@ -300,7 +313,8 @@ Result<std::vector<Tensor>> ModelWorker::sum_answers(const Pass& pass, std::vect
   return sums;
 }
 
-// A Backward for each producer, with the gradients of what it sent.
+// A Backward for each producer, with the gradients of what it sent. Also an empty one: a producer counts the answers of
+// all who read its outputs, and nothing else tells it that this pass is through here.
 std::vector<Outgoing> ModelWorker::answer(const PassHead& head, const Pass& pass, std::span<Tensor> gradients) const {
   std::map<int, wire::Backward> answers;
   for (const int producer : neighbours(head.kind).producers) {
@@ -324,6 +338,7 @@ void ModelWorker::add_gradients(std::span<Tensor> gradients) {
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     Tensor& sum = gradients_[i];
+    // The first is taken over without a copy where autograd made it for us alone (own_gradient looks).
     if (sum.defined())
       sum.add_(gradients[i]);
     else
