@@ -1,0 +1,46 @@
+// What a checkpoint's folder and its files are called. Names from a file become paths only where they are of this form.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ravnest/base/text.h"
+
+namespace ravnest::checkpoint {
+
+inline constexpr std::string_view kManifestFile = "manifest.json";
+inline constexpr std::string_view kIndexFile = "model.safetensors.index.json";
+inline constexpr std::string_view kPartSuffix = ".safetensors";
+inline constexpr std::string_view kFolderPrefix = "update_";
+
+// "update_000000120": in the order of their names they are in the order of their updates.
+inline std::string folder_name(std::uint64_t updates) {
+  const std::string digits = std::to_string(updates);
+  constexpr std::size_t kDigits = 9;
+  return text(kFolderPrefix, std::string(kDigits - std::min(kDigits, digits.size()), '0'), digits);
+}
+
+// The updates that a folder's name says, where it is one of these.
+inline std::optional<std::uint64_t> updates_of(std::string_view name) {
+  if (!name.starts_with(kFolderPrefix)) return std::nullopt;
+  const std::string_view digits = name.substr(kFolderPrefix.size());
+  std::uint64_t updates = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), updates);
+  if (error != std::errc() || end != digits.data() + digits.size() || folder_name(updates) != name) return std::nullopt;
+  return updates;
+}
+
+// Whether it is the name of a part's file: letters, digits and underscores before the suffix.
+inline bool is_part_file(std::string_view name) {
+  if (!name.ends_with(kPartSuffix) || name.size() > 200) return false;
+  const std::string_view stem = name.substr(0, name.size() - kPartSuffix.size());
+  return !stem.empty() && std::ranges::all_of(stem, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+}  // namespace ravnest::checkpoint
