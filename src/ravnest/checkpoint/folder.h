@@ -48,6 +48,9 @@ Result<Listing> list_checkpoints(const std::filesystem::path& root);
 // for "newest" and "best" alone.
 Result<Checkpoint> find_checkpoint(const std::filesystem::path& root, std::string_view which);
 
+// The one of the highest accuracy, of several the newest; null where none has any.
+const Checkpoint* best_of(const std::vector<Checkpoint>& newest_first);
+
 // Which of the run's checkpoints stay. The newest always does.
 struct Retention {
   std::uint64_t keep = 2;        // the newest ones; 0: all
@@ -69,8 +72,9 @@ Status begin_run(const std::filesystem::path& root, const std::string& run, cons
 // so that the run's own later ones take their places.
 Status remove_newer(const std::filesystem::path& root, const std::string& run, std::uint64_t updates);
 
-// Removes what has no manifest and never will: parts that `holder` wrote for `run`, and temporary files, in folders of
-// updates below `before`, and then the folders that are empty. What cannot be removed stays, without a word.
+// Removes what has no manifest and never will: parts that `holder` (left empty: anybody) wrote for `run`, and temporary
+// files of writers that are gone, in folders of updates below `before`, and then the folders that are empty. What
+// cannot be removed stays, without a word.
 void remove_stale(const std::filesystem::path& root, const std::string& run, const std::string& holder,
                   std::uint64_t before);
 

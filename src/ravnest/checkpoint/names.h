@@ -34,13 +34,17 @@ inline std::optional<std::uint64_t> updates_of(std::string_view name) {
   return updates;
 }
 
-// Whether it is the name of a part's file: letters, digits and underscores before the suffix.
-inline bool is_part_file(std::string_view name) {
-  if (!name.ends_with(kPartSuffix) || name.size() > 200) return false;
-  const std::string_view stem = name.substr(0, name.size() - kPartSuffix.size());
-  return !stem.empty() && std::ranges::all_of(stem, [](char c) {
+// Whether a part may be called that: letters, digits and underscores.
+inline bool is_part_name(std::string_view name) {
+  constexpr std::size_t kMost = 150;
+  return !name.empty() && name.size() <= kMost && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   });
+}
+
+// Whether it is the name of a part's file.
+inline bool is_part_file(std::string_view name) {
+  return name.ends_with(kPartSuffix) && is_part_name(name.substr(0, name.size() - kPartSuffix.size()));
 }
 
 }  // namespace ravnest::checkpoint

@@ -28,11 +28,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ravnest/archive/payload.h"
+#include "ravnest/base/bytes.h"
 #include "ravnest/base/status.h"
 #include "ravnest/checkpoint/manifest.h"
 #include "ravnest/optim/options.h"

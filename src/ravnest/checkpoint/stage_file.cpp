@@ -1,20 +1,17 @@
 #include "ravnest/checkpoint/stage_file.h"
 
-#include <algorithm>
 #include <limits>
-#include <map>
 #include <set>
 
 #include "ravnest/base/file.h"
-#include "ravnest/base/json.h"
-#include "ravnest/base/json_field.h"
 #include "ravnest/base/printable.h"
+#include "ravnest/checkpoint/metadata.h"
+#include "ravnest/checkpoint/tied_names.h"
 
 namespace ravnest::checkpoint {
 namespace {
 
 using nlohmann::json;
-using Aliases = std::map<std::string, std::string>;
 
 constexpr int kVersion = 1;
 constexpr const char* kStage = "ravnest.stage";
@@ -36,48 +33,14 @@ Status check(const SavedStage& saved) {
   return {};
 }
 
-// The tensors, each once, and the other names that they have.
-std::pair<archive::NamedPayloads, Aliases> without_aliases(const archive::NamedPayloads& weights) {
-  archive::NamedPayloads tensors;
-  Aliases aliases;
-  std::multimap<const archive::Storage*, std::size_t> on_storage;
-  for (const auto& [name, payload] : weights) {
-    const auto [first, last] = on_storage.equal_range(payload.storage.get());
-    const auto twin = std::find_if(first, last, [&, &own = payload](const auto& entry) {
-      return archive::same_tensor(tensors[entry.second].second, own);
-    });
-    if (twin != last) {
-      aliases.emplace(name, tensors[twin->second].first);
-      continue;
-    }
-    on_storage.emplace(payload.storage.get(), tensors.size());
-    tensors.emplace_back(name, payload);
-  }
-  return {std::move(tensors), std::move(aliases)};
-}
-
 int small_number(const Field& field) {
   const std::int64_t value = field.integer();
   if (value < 0 || value > std::numeric_limits<int>::max()) field.fail("the number is out of range");
   return static_cast<int>(value);
 }
 
-std::vector<std::string> strings(const Field& field) {
-  std::vector<std::string> list;
-  field.for_each([&](const Field& item) { list.push_back(item.string()); });
-  return list;
-}
-
-json document(const archive::Safetensors& contents, const char* key) {
-  const auto found = contents.metadata.find(key);
-  if (found == contents.metadata.end()) throw DecodeError{corrupt(key, " is not in the file's metadata")};
-  Result<json> parsed = parse_json(found->second, key);
-  if (!parsed.ok()) throw DecodeError{parsed.status()};
-  return std::move(parsed).value();
-}
-
 SavedStage read_facts(const archive::Safetensors& contents) {
-  const json facts = document(contents, kStage);
+  const json facts = metadata_json(contents, kStage);
   const Field field(facts, kStage);
   if (field["version"].integer() != kVersion)
     field.refuse(text("version ", field["version"].integer(), "; this release of ravnest reads ", kVersion));
@@ -88,34 +51,11 @@ SavedStage read_facts(const archive::Safetensors& contents) {
   saved.cluster = small_number(field["cluster"]);
   saved.stage = small_number(field["stage"]);
   saved.stages = small_number(field["stages"]);
-  const std::int64_t updates = field["updates"].integer();
-  if (updates < 0) field["updates"].fail("a negative number");
-  saved.updates = static_cast<std::uint64_t>(updates);
-  saved.nodes = strings(field["nodes"]);
-  const json order = document(contents, kOrder);
-  saved.order = strings(Field(order, kOrder));
+  saved.updates = count_of(field["updates"]);
+  saved.nodes = string_list(field["nodes"]);
+  const json order = metadata_json(contents, kOrder);
+  saved.order = string_list(Field(order, kOrder));
   return saved;
-}
-
-void add_aliases(const archive::Safetensors& contents, archive::NamedPayloads& weights) {
-  std::map<std::string, archive::Payload> by_name(weights.begin(), weights.end());
-  const json aliases = document(contents, kAliases);
-  Field(aliases, kAliases).for_each_member([&](const std::string& alias, const Field& field) {
-    const auto tensor = by_name.find(field.string());
-    if (tensor == by_name.end()) field.fail("names a tensor that the file does not have");
-    if (by_name.contains(alias)) field.fail("is a tensor of the file itself");
-    weights.emplace_back(alias, tensor->second);
-  });
-}
-
-void in_order(const std::vector<std::string>& order, archive::NamedPayloads& weights) {
-  std::map<std::string_view, std::size_t> rank;
-  for (const std::string& key : order) rank.emplace(key, rank.size());
-  const auto place = [&](const auto& weight) {
-    const auto found = rank.find(weight.first);
-    return found == rank.end() ? rank.size() : found->second;
-  };
-  std::stable_sort(weights.begin(), weights.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
 }
 
 }  // namespace
@@ -159,8 +99,9 @@ Result<SavedStage> saved_stage(archive::Safetensors contents, const std::filesys
   try {
     SavedStage saved = read_facts(contents);
     saved.weights = std::move(contents.tensors);
-    add_aliases(contents, saved.weights);
-    in_order(saved.order, saved.weights);
+    const json aliases = metadata_json(contents, kAliases);
+    add_aliases(Field(aliases, kAliases), saved.weights);
+    sort_by(saved.order, saved.weights);
     if (Status status = check(saved); !status.ok()) return corrupt(path.string(), ": ", printable(status.message()));
     return saved;
   } catch (const DecodeError& error) {

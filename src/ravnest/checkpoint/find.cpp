@@ -1,0 +1,84 @@
+#include <charconv>
+#include <optional>
+
+#include "ravnest/base/printable.h"
+#include "ravnest/base/words/few.h"
+#include "ravnest/checkpoint/folder.h"
+#include "ravnest/checkpoint/names.h"
+
+namespace ravnest::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::uint64_t> update_number(std::string_view which) {
+  if (const auto named = updates_of(which)) return named;
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), number);
+  return error == std::errc() && end == which.data() + which.size() ? std::optional(number) : std::nullopt;
+}
+
+std::string what_is_there(const Listing& listing) {
+  if (listing.complete.empty() && listing.unreadable.empty()) return "there is none";
+  std::vector<std::string> shown;
+  for (const Checkpoint& each : listing.complete) shown.push_back(std::to_string(each.manifest.updates));
+  std::string words =
+      shown.empty() ? ""
+                    : text(shown.size() == 1 ? "there is that of update " : "there are those of updates ", few(shown));
+  for (const Unreadable& each : listing.unreadable) words += text(words.empty() ? "" : "; ", each.why.message());
+  return words;
+}
+
+Result<Checkpoint> newest_in(const fs::path& root) {
+  Result<Listing> listing = list_checkpoints(root);
+  if (!listing.ok()) return listing.status();
+  if (listing->complete.empty()) return not_found("no checkpoint in ", root.string(), ": ", what_is_there(*listing));
+  return std::move(listing->complete.front());
+}
+
+Result<Checkpoint> best_in(const fs::path& root) {
+  const Result<Listing> listing = list_checkpoints(root);
+  if (!listing.ok()) return listing.status();
+  const Checkpoint* best = best_of(listing->complete);
+  if (best == nullptr)
+    return not_found("no checkpoint in ", root.string(), " knows how good its weights are (", what_is_there(*listing),
+                     "); take the newest, or validate while training");
+  return *best;
+}
+
+Result<Checkpoint> of_update(const fs::path& root, std::uint64_t updates) {
+  Result<Listing> listing = list_checkpoints(root);
+  if (!listing.ok()) return listing.status();
+  for (Checkpoint& each : listing->complete) {
+    if (each.manifest.updates == updates) return std::move(each);
+  }
+  for (const Unreadable& each : listing->unreadable) {
+    if (updates_of(each.folder.filename().string()) == updates) return each.why;
+  }
+  return not_found("no checkpoint of update ", updates, " in ", root.string(), ": ", what_is_there(*listing));
+}
+
+Result<Checkpoint> at_path(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored))
+    return not_found("there is no checkpoint ", printable(path.string()),
+                     ": name an update, a checkpoint's folder, \"newest\" or \"best\"");
+  Result<Manifest> manifest = read_manifest(path);
+  if (manifest.ok()) return Checkpoint{path, std::move(*manifest)};
+  if (manifest.status().code() != Code::kNotFound) return manifest.status();
+  if (updates_of(path.filename().string()))
+    return not_found(path.string(), " has no ", kManifestFile,
+                     ": the checkpoint was never finished, or is being removed; take another one");
+  return newest_in(path);
+}
+
+}  // namespace
+
+Result<Checkpoint> find_checkpoint(const fs::path& root, std::string_view which) {
+  if (which.empty() || which == "newest") return newest_in(root);
+  if (which == "best") return best_in(root);
+  if (const auto updates = update_number(which)) return of_update(root, *updates);
+  return at_path(fs::path(which));
+}
+
+}  // namespace ravnest::checkpoint
