@@ -34,6 +34,7 @@ void add_unpack(CLI::App& app);
 void add_ping(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_fuse(CLI::App& app);
+void add_checkpoint(CLI::App& app);
 void add_token(CLI::App& app);
 
 }  // namespace ravnest::cli

@@ -43,6 +43,7 @@ constexpr const char* kDescription =
     "  ravnest train model.pt2        trains a whole model, alone or data-parallel (--strategy ddp)\n"
     "  ravnest launch -- python t.py  runs a script for torchrun, once for each GPU\n"
     "  ravnest fuse                   merges the stages that were trained into one state dict\n"
+    "  ravnest checkpoint list        lists a run's checkpoints; show, verify, remove and export them too\n"
     "  ravnest eval model.pt2         says how good the trained model is\n"
     "  ravnest token                  makes the secret that the ranks of a data-parallel run share\n"
     "\n"
@@ -81,6 +82,7 @@ int run(int argc, char** argv) {
   if constexpr (RAVNEST_WITH_TORCH) add_train(app);
   add_launch(app);
   add_fuse(app);
+  add_checkpoint(app);
   if constexpr (RAVNEST_WITH_TORCH) add_eval(app);
   add_token(app);
   if (argc > 1 && !std::string_view(argv[1]).starts_with('-')) require(check_command(app, argv[1]));

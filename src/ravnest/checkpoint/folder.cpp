@@ -205,7 +205,9 @@ Status prune(const fs::path& root, const std::string& run, const std::string& ho
     const Status status = remove_checkpoint(each);
     if (first.ok()) first = status;
   }
-  if (!listing->complete.empty()) remove_stale(root, run, holder, listing->complete.front().manifest.updates);
+  const auto newest =
+      std::ranges::find(listing->complete, run, [](const Checkpoint& each) { return each.manifest.run; });
+  if (newest != listing->complete.end()) remove_stale(root, run, holder, newest->manifest.updates);
   return first;
 }
 

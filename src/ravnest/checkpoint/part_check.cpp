@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <string_view>
@@ -59,9 +60,11 @@ Status check_optimizer(const OptimizerPart& optimizer) {
 Status check_piece(const std::string& name, const Piece& piece) {
   const std::string which = text("the piece of ", in_quotes(name));
   std::int64_t elements = 1;
+  std::int64_t without_zeros = 1;
   for (const std::int64_t size : piece.shape) {
-    if (size < 0 || __builtin_mul_overflow(elements, size, &elements))
+    if (size < 0 || __builtin_mul_overflow(without_zeros, std::max<std::int64_t>(size, 1), &without_zeros))
       return invalid(which, " is of a shape that cannot be");
+    elements *= size;
   }
   const auto all = static_cast<std::uint64_t>(elements);
   if (piece.length > all || piece.offset > all - piece.length)

@@ -33,6 +33,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ravnest/archive/elements.h"
 #include "ravnest/archive/payload.h"
 #include "ravnest/base/bytes.h"
 #include "ravnest/base/status.h"
@@ -95,6 +96,9 @@ struct Part {
 // types that safetensors has not (archive/weights/safetensors.h), else as AtomicFile. Safe from any thread; reads the
 // payloads until it returns.
 Result<PartEntry> write_part(const std::filesystem::path& folder, const Part& part);
+
+// The same bytes into a sink, for those who have no file.
+Result<PartEntry> write_part(const Part& part, const archive::Sink& sink);
 
 // Trusts nothing. The payloads are contiguous slices of the mapped file, on storages of their own but for tied names,
 // which share one; nothing is copied. Weights come in the model's order, with is_parameter and requires_grad as they

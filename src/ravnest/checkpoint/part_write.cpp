@@ -1,10 +1,12 @@
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "ravnest/archive/weights/safetensors.h"
 #include "ravnest/base/file.h"
 #include "ravnest/base/folder.h"
+#include "ravnest/base/printable.h"
 #include "ravnest/checkpoint/names.h"
 #include "ravnest/checkpoint/option_json.h"
 #include "ravnest/checkpoint/part_format.h"
@@ -90,52 +92,80 @@ std::map<std::string, std::string> part_metadata(const Part& part, const Untied&
           {kRecordsKey, json(part.records).dump()}};
 }
 
-// A failure of the disk names the file already; all others get it here.
-Status write_and_hash(const archive::Safetensors& contents, AtomicFile& file, identity::Sha256& hash,
-                      const std::string& context) {
-  Status disk;
-  const Status status = archive::write_safetensors(contents, [&](ByteSpan bytes) {
-    hash.add(bytes);
-    return disk = file.append(bytes);
-  });
-  return disk.ok() ? status.with_context(context) : disk;
-}
-
 }  // namespace
 
-Result<PartEntry> write_part(const std::filesystem::path& folder, const Part& part) {
-  const std::filesystem::path path = folder / text(part.name, kPartSuffix);
-  const std::string context = text("cannot write ", path.string());
-  if (Status status = check_part(part); !status.ok()) return status.with_context(context);
+Result<PartEntry> write_part(const Part& part, const archive::Sink& sink) {
+  if (Status status = check_part(part); !status.ok()) return status;
   const Untied untied = without_aliases(part.weights);
   const FileTensors tensors(part, untied);
   archive::Safetensors contents{{}, tensors.tensors()};
   try {
     contents.metadata = part_metadata(part, untied, tensors.kinds());
   } catch (const json::type_error&) {
-    return invalid(context, ": a name in it is not UTF-8");
+    return invalid("a name in it is not UTF-8");
   }
-  if (Status status = make_folders(folder); !status.ok()) return status;
-  Result<AtomicFile> file = AtomicFile::create(path);
-  if (!file.ok()) return file.status();
-  identity::Sha256 hash;
-  if (Status status = write_and_hash(contents, *file, hash, context); !status.ok()) return status;
   PartEntry entry{.name = part.name,
-                  .file = path.filename().string(),
+                  .file = text(part.name, kPartSuffix),
                   .holder = part.holder,
                   .copy = part.copy,
-                  .bytes = file->position(),
+                  .bytes = 0,
                   .sha256 = {},
                   .tensors = {},
                   .tensor_bytes = 0};
-  Result<std::string> digits = hash.digits();
-  if (!digits.ok()) return digits.status();
-  entry.sha256 = *digits;
   for (const auto& [name, payload] : untied.tensors) {
     entry.tensors.push_back(name);
     entry.tensor_bytes += archive::byte_count(payload);
   }
-  if (Status status = file->commit(); !status.ok()) return status;
+  identity::Sha256 hash;
+  const Status status = archive::write_safetensors(contents, [&](ByteSpan bytes) {
+    hash.add(bytes);
+    entry.bytes += bytes.size();
+    return sink(bytes);
+  });
+  if (!status.ok()) return status;
+  Result<std::string> digits = hash.digits();
+  if (!digits.ok()) return digits.status();
+  entry.sha256 = std::move(*digits);
+  return entry;
+}
+
+namespace {
+
+// Makes the file once there is something to write: a part that cannot be leaves nothing.
+class PartTarget {
+ public:
+  explicit PartTarget(std::filesystem::path path) : path_(std::move(path)) {}
+
+  Status append(ByteSpan bytes) {
+    if (!file_) {
+      failure_ = make_folders(folder_of(path_));
+      if (!failure_.ok()) return failure_;
+      Result<AtomicFile> file = AtomicFile::create(path_);
+      failure_ = file.status();
+      if (!failure_.ok()) return failure_;
+      file_.emplace(std::move(*file));
+    }
+    return failure_ = file_->append(bytes);
+  }
+  Status commit() { return file_->commit(); }
+  // Of the disk, which names the file.
+  const Status& failure() const { return failure_; }
+
+ private:
+  std::filesystem::path path_;
+  std::optional<AtomicFile> file_;
+  Status failure_;
+};
+
+}  // namespace
+
+Result<PartEntry> write_part(const std::filesystem::path& folder, const Part& part) {
+  const std::filesystem::path path = folder / text(part.name, kPartSuffix);
+  PartTarget target(path);
+  Result<PartEntry> entry = write_part(part, [&](ByteSpan bytes) { return target.append(bytes); });
+  if (!target.failure().ok()) return target.failure();
+  if (!entry.ok()) return entry.status().with_context(text("cannot write ", printable(path.string())));
+  if (Status status = target.commit(); !status.ok()) return status;
   return entry;
 }
 

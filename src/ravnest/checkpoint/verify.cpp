@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -120,10 +121,14 @@ Status verified(const Checkpoint& checkpoint, const VerifyOptions& options) {
   return all;
 }
 
-Result<Readable> newest_readable(const fs::path& root, const VerifyOptions& options) {
+namespace {
+
+// The readable ones, the newest first, at most so many; the others that were met on the way.
+Result<std::vector<Checkpoint>> first_readable(const fs::path& root, const VerifyOptions& options, std::size_t most,
+                                               std::vector<Unreadable>& passed_over) {
   Result<Listing> listing = list_checkpoints(root);
   if (!listing.ok()) return listing.status();
-  std::vector<Unreadable> passed_over;
+  std::vector<Checkpoint> readable;
   auto unreadable = listing->unreadable.begin();
   const auto pass_newer_than = [&](const fs::path& folder) {
     const auto updates = [](const fs::path& of) { return updates_of(of.filename().string()); };
@@ -131,13 +136,35 @@ Result<Readable> newest_readable(const fs::path& root, const VerifyOptions& opti
       passed_over.push_back(*unreadable++);
   };
   for (Checkpoint& each : listing->complete) {
+    if (readable.size() == most) return readable;
     pass_newer_than(each.folder);
     const Status status = verified(each, options);
     if (status.code() == Code::kCancelled) return status;
-    if (status.ok()) return Readable{std::move(each), std::move(passed_over)};
-    passed_over.push_back({each.folder, status});
+    if (status.ok())
+      readable.push_back(std::move(each));
+    else
+      passed_over.push_back({each.folder, status});
   }
-  passed_over.insert(passed_over.end(), unreadable, listing->unreadable.end());
+  if (readable.size() < most) passed_over.insert(passed_over.end(), unreadable, listing->unreadable.end());
+  return readable;
+}
+
+}  // namespace
+
+Result<std::vector<Checkpoint>> readable_checkpoints(const fs::path& root, const VerifyOptions& options,
+                                                     std::vector<Unreadable>* passed_over) {
+  std::vector<Unreadable> others;
+  Result<std::vector<Checkpoint>> readable =
+      first_readable(root, options, std::numeric_limits<std::size_t>::max(), others);
+  if (readable.ok() && passed_over != nullptr) *passed_over = std::move(others);
+  return readable;
+}
+
+Result<Readable> newest_readable(const fs::path& root, const VerifyOptions& options) {
+  std::vector<Unreadable> passed_over;
+  Result<std::vector<Checkpoint>> newest = first_readable(root, options, 1, passed_over);
+  if (!newest.ok()) return newest.status();
+  if (!newest->empty()) return Readable{std::move(newest->front()), std::move(passed_over)};
   if (passed_over.empty()) return not_found("there is no checkpoint in ", root.string());
   std::string reasons;
   for (const Unreadable& each : passed_over) reasons += text("\n  ", each.why.message());

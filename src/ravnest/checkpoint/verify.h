@@ -33,6 +33,12 @@ Result<std::vector<Flaw>> verify(const Checkpoint& checkpoint, const VerifyOptio
 // The same as one failure: a line for each flaw.
 Status verified(const Checkpoint& checkpoint, const VerifyOptions& options = {});
 
+// All of the folder that are verified by the options, the newest first: what nodes tell each other before they agree on
+// one. What is wrong with the others goes to `passed_over`, unless that is null.
+Result<std::vector<Checkpoint>> readable_checkpoints(const std::filesystem::path& root,
+                                                     const VerifyOptions& options = {},
+                                                     std::vector<Unreadable>* passed_over = nullptr);
+
 struct Readable {
   Checkpoint checkpoint;
   std::vector<Unreadable> passed_over;  // newer ones, and what is wrong with them

@@ -120,7 +120,7 @@ def test_every_benchmark_is_run_by_the_one_that_runs_all_or_named_there():
 @cache
 def flags_of(command: str) -> set[str]:
     """What `ravnest COMMAND --help` lists."""
-    return set(re.findall(r"--[a-z-]+", run(command, "--help", cwd=ROOT).stdout))
+    return set(re.findall(r"--[a-z-]+", run(*command.split(), "--help", cwd=ROOT).stdout))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -128,7 +128,9 @@ def test_every_flag_that_a_page_gives_to_a_command_exists(page: Path):
     text = page.read_text()
     lines = re.findall(r"^[$] *(.+)$|^(ravnest .+)$|`([^`]+)`", text, re.M)
     for line in ("".join(each) for each in lines):
-        for command, arguments in re.findall(r"\bravnest ([a-z]+)\b((?: [^#;|]*)?)", line.split(" -- ")[0]):
+        for command, arguments in re.findall(
+            r"\bravnest (checkpoint [a-z]+|[a-z]+)\b((?: [^#;|]*)?)", line.split(" -- ")[0]
+        ):
             unknown = set(re.findall(r"--[a-z-]+", arguments)) - flags_of(command)
             assert not unknown, line
 
