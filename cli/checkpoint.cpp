@@ -255,7 +255,12 @@ void add_export(CLI::App& parent, const Options& options) {
 
 void add_checkpoint(CLI::App& app) {
   CLI::App* command = app.add_subcommand("checkpoint", "List, show, verify, remove and export a run's checkpoints");
-  command->require_subcommand(1);
+  command->require_subcommand(0, 1);
+  command->callback([command] {
+    if (!command->get_subcommands().empty()) return;
+    std::cout << command->help();
+    throw CLI::RuntimeError(1);
+  });
   const auto options = std::make_shared<CheckpointOptions>();
   add_list(*command, options);
   add_show(*command, options);

@@ -118,7 +118,7 @@ TEST(Assemble, PartsOfTwoRunsUpdatesPlansOrOptimizersDoNotBelongTogether) {
 
 TEST(Assemble, GroupsWithTheSameOptionsAreOne) {
   std::vector<Part> parts = two_stages();
-  parts[1].optimizer.groups.push_back(parts[1].optimizer.groups[0]);
+  parts[1].optimizer.groups.push_back({parts[1].optimizer.groups[0].options, {}});
   parts[1].optimizer.groups[0].options["lr"] = 0.5;
   const Whole whole = assemble(parts).value();
   ASSERT_EQ(whole.optimizer.groups.size(), 2);

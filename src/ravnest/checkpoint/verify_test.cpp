@@ -93,9 +93,8 @@ TEST_F(Verify, MissingPartIsNamedWithItsWriter) {
 }
 
 TEST_F(Verify, PartOfAnotherCheckpointIsNotTaken) {
-  const Checkpoint checkpoint = write_small(folder_);
-  PartEntry& entry = const_cast<Manifest&>(checkpoint.manifest).parts[0];
-  entry = write_part(checkpoint.folder, small_stage(0, 80)).value();
+  Checkpoint checkpoint = write_small(folder_);
+  checkpoint.manifest.parts[0] = write_part(checkpoint.folder, small_stage(0, 80)).value();
   ASSERT_EQ(write_manifest(checkpoint.folder, checkpoint.manifest), Status());
   EXPECT_THAT(verified(checkpoint).message(), AllOf(HasSubstr("at update 80"), HasSubstr("at update 120")));
 }

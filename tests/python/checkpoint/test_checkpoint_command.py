@@ -1,7 +1,6 @@
 """`ravnest checkpoint list|show|verify|remove` over folders as runs leave them, whole and broken."""
 
 import json
-import shutil
 
 import pytest
 import torch
@@ -37,6 +36,11 @@ def command(folder, *arguments, status=0):
     return done.stdout + done.stderr
 
 
+def words(shown):
+    """Without the columns."""
+    return " ".join(shown.split())
+
+
 def test_list_shows_the_newest_first_and_marks_the_best(folder):
     lines = command(folder, "list").splitlines()
     assert lines[0].split() == ["update", "epoch", "batch", "accuracy", "size", "parts", "written", "folder"]
@@ -62,14 +66,14 @@ def test_what_cannot_be_read_stands_below_the_list(folder):
 def test_what_is_unfinished_is_not_listed(folder):
     (of(folder, 160) / "manifest.json").unlink()
     assert "160" not in command(folder, "list")
-    assert "update       120" in command(folder, "show")
+    assert "update 120" in words(command(folder, "show"))
 
 
 def test_show_has_the_run_the_parts_and_the_settings(folder):
     change_manifest(of(folder, 120), settings={"seed": "42"})
-    shown = command(folder, "show", "best")
-    assert "update       120" in shown
-    assert "accuracy    99.00 %" in shown.replace("accuracy     ", "accuracy    ")
+    shown = words(command(folder, "show", "best"))
+    assert "update 120" in shown
+    assert "accuracy 99.00 %" in shown
     assert "stage_1" in shown and "node_1" in shown
     assert "seed = 42" in shown
     document = json.loads(command(folder, "show", "120", "--json"))
@@ -143,32 +147,6 @@ def test_a_checkpoint_of_a_later_version_is_refused_with_both(folder):
     assert "format version 2" in command(folder, "list")
 
 
-def test_a_folder_that_may_not_be_written_says_so(folder):
-    of(folder, 80).chmod(0o555)
-    command_as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    if shutil.which("setpriv") is None or run("--version", cwd=folder).returncode != 0:
-        pytest.skip("no other user to be")
-    import os
-    import subprocess
-
-    from support.command import COMMAND
-
-    if os.geteuid() != 0:
-        pytest.skip("only root can act as another user")
-    for path in (folder, *folder.parents[:3]):
-        if path.owner() == "root" and str(path).startswith("/tmp/"):
-            path.chmod(0o755)
-    done = subprocess.run(
-        [*command_as_nobody, COMMAND, "checkpoint", "remove", "80", "--folder", folder / "checkpoints"],
-        cwd="/",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "cannot remove" in done.stderr and "Permission denied" in done.stderr
-
-
 @pytest.mark.parametrize("action", ["list", "show", "verify", "remove", "export"])
 def test_help_of_every_action_has_examples(tmp_path, action):
     said = command(tmp_path, action, "--help")
@@ -176,6 +154,5 @@ def test_help_of_every_action_has_examples(tmp_path, action):
 
 
 def test_without_an_action_the_command_says_which_there_are(tmp_path):
-    done = run("checkpoint", cwd=tmp_path)
-    assert done.returncode != 0
-    assert "list" in done.stdout + done.stderr
+    said = command(tmp_path, status=1)
+    assert all(action in said for action in ("list", "show", "verify", "remove", "export"))
