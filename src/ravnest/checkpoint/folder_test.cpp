@@ -23,7 +23,8 @@ class CheckpointFolder : public test::FolderTest {
  protected:
   std::vector<std::uint64_t> listed() const {
     std::vector<std::uint64_t> updates;
-    for (const Checkpoint& each : list_checkpoints(root_).value().complete) updates.push_back(each.manifest.updates);
+    const Listing listing = list_checkpoints(root_).value();
+    for (const Checkpoint& each : listing.complete) updates.push_back(each.manifest.updates);
     return updates;
   }
   Status not_found_for(std::string_view which) const {
@@ -193,8 +194,8 @@ TEST_F(CheckpointFolder, KilledRemovalLeavesNoHalfCheckpoint) {
     const int child =
         test::start_child([&] { return static_cast<int>(prune(root_, "run a", "node_0", {.keep = 1}).code()); });
     test::kill_after(child, std::chrono::microseconds(300 * round));
-    for (const Checkpoint& each : list_checkpoints(root_).value().complete)
-      EXPECT_TRUE(read_whole(each).ok()) << each.folder;
+    const Listing listing = list_checkpoints(root_).value();
+    for (const Checkpoint& each : listing.complete) EXPECT_TRUE(read_whole(each).ok()) << each.folder;
     ASSERT_EQ(begin_run(root_, "run a", ""), Status());
     ASSERT_EQ(prune(root_, "run a", "", {.keep = 1}), Status());
     EXPECT_THAT(test::names_in(root_), ElementsAre("update_000000160"));

@@ -20,7 +20,8 @@ class Verify : public test::FolderTest {
  protected:
   std::vector<std::string> flawed(const Checkpoint& checkpoint, const VerifyOptions& options = {}) const {
     std::vector<std::string> files;
-    for (const Flaw& flaw : verify(checkpoint, options).value()) files.push_back(flaw.file);
+    const std::vector<Flaw> flaws = verify(checkpoint, options).value();
+    for (const Flaw& flaw : flaws) files.push_back(flaw.file);
     return files;
   }
 };
@@ -125,8 +126,8 @@ TEST_F(Verify, AllReadableOnesAreListedWithWhatIsWrongWithTheOthers) {
   const auto updates_for = [&](const VerifyOptions& options, std::size_t passed) {
     std::vector<Unreadable> passed_over;
     std::vector<std::uint64_t> updates;
-    for (const Checkpoint& each : readable_checkpoints(folder_, options, &passed_over).value())
-      updates.push_back(each.manifest.updates);
+    const std::vector<Checkpoint> readable = readable_checkpoints(folder_, options, &passed_over).value();
+    for (const Checkpoint& each : readable) updates.push_back(each.manifest.updates);
     EXPECT_EQ(passed_over.size(), passed);
     return updates;
   };
