@@ -60,12 +60,18 @@ void share_cores(const TrainRequest& request, int threads) {
 Status check_train(const TrainRequest& request) { return config_of(request).status(); }
 
 Status run_train(const TrainRequest& request) {
-  const auto config = config_of(request);
-  if (!config.ok()) return config.status();
-  share_cores(request, config->threads);
   const std::string name = strategy::rank_name(request.place.rank.value_or(0));
-  const Logger log(request.place.world == 1 ? "ravnest" : name, Level::kInfo);
+  const bool is_alone = request.place.world == 1;
+  const Logger log(is_alone ? "ravnest" : name, Level::kInfo);
   train::RankOptions options;
+  options.rendezvous = {
+      .place = request.place, .token = request.token, .software = request.software, .ports = request.ports, .log = log};
+  const auto config = config_of(request);
+  if (!config.ok() && !is_alone)
+    return train::Rank::withdraw(options, text("failed: ", config.status().message()), request.poll);
+  if (!config.ok()) return config.status();
+  options.rendezvous.settings = {{"strategy", config->strategy->name}};
+  share_cores(request, config->threads);
   options.model = request.model;
   options.trained = request.trained;
   options.device = c10::Device(config->device);
@@ -77,12 +83,6 @@ Status run_train(const TrainRequest& request) {
   options.strategy.precision = *strategy::parse_precision(config->strategy->precision);
   options.strategy.float32 = *train::parse_float32(config->strategy->float32);
   if (config->strategy->units == "blocks") options.strategy.units.rule = graph::UnitRule::kBlocks;
-  options.rendezvous = {.place = request.place,
-                        .token = request.token,
-                        .settings = {{"strategy", config->strategy->name}},
-                        .software = request.software,
-                        .ports = request.ports,
-                        .log = log};
   report::Progress progress(std::cerr, terminal_progress());
   auto rank = train::Rank::open(std::move(options), request.poll);
   if (!rank.ok()) return rank.status();

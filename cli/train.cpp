@@ -47,8 +47,9 @@ void run(TrainOptions& options) {
   TrainRequest& request = options.request;
   request.place = require(strategy::find_place(options.place.flags, environment, devices));
   if (!options.ports.empty()) request.ports = require(strategy::parse_ports(options.ports));
-  require(check_train(request));
   if (!request.place.rank && request.place.world > 1) {
+    // Over several machines the ranks of this one have to be there to tell the others.
+    if (request.place.nodes == 1) require(check_train(request));
     const int status = require(launch_ranks({request.place, own_command(), options.place.token_file}, environment));
     if (status != 0) throw CLI::RuntimeError(status);
     return;

@@ -59,14 +59,16 @@ strategy::Place place_of(const std::map<std::string, std::string>& environment) 
   return place;
 }
 
-std::unique_ptr<PyRank> open_rank(PyRankOptions given) {
+// What `call(options, poll)` returns. What a signal raises is raised once the others have been told.
+template <class Call>
+auto among_ranks(PyRankOptions given, const Call& call) {
   train::RankOptions options = std::move(given.options);
   if (given.token) options.rendezvous.token = accepted(strategy::RunToken::parse(*given.token, given.token_source));
-  options.log = Logger(strategy::rank_name(*options.rendezvous.place.rank), Level::kInfo);
+  const std::string name = strategy::rank_name(*options.rendezvous.place.rank);
+  options.log = Logger(name, Level::kInfo);
   options.rendezvous.log = options.log;
-  // What a signal raises is kept until the others have been told.
   std::exception_ptr raised;
-  const train::Poll poll = [&, name = strategy::rank_name(*options.rendezvous.place.rank)]() -> Status {
+  const train::Poll poll = [&]() -> Status {
     try {
       return poll_signals();
     } catch (const py::error_already_set&) {
@@ -74,12 +76,24 @@ std::unique_ptr<PyRank> open_rank(PyRankOptions given) {
       return cancelled(name, " was interrupted");
     }
   };
-  auto opened = [&] {
+  auto outcome = [&] {
     const py::gil_scoped_release release;
-    return Rank::open(std::move(options), poll);
+    return call(std::move(options), poll);
   }();
   if (raised) std::rethrow_exception(raised);
-  return std::make_unique<PyRank>(unwrap(std::move(opened)));
+  return outcome;
+}
+
+std::unique_ptr<PyRank> open_rank(PyRankOptions given) {
+  return std::make_unique<PyRank>(unwrap(among_ranks(std::move(given), &Rank::open)));
+}
+
+// Returns when all ranks know why this one can not be opened, or can not be told.
+void withdraw_rank(PyRankOptions given, const std::string& reason) {
+  if (given.options.rendezvous.place.world == 1) return;
+  (void)among_ranks(std::move(given), [&](const train::RankOptions& options, const train::Poll& poll) {
+    return Rank::withdraw(options, reason, poll);
+  });
 }
 
 void configure(PyRank& own, const PyTrainingOptions& given, bool shows_progress) {
@@ -144,6 +158,7 @@ void bind_rank(py::module_& module) {
           py::arg("precision"), py::arg("float32"))
       .def_readwrite("token", &PyRankOptions::token)
       .def_readwrite("token_source", &PyRankOptions::token_source);
+  module.def("withdraw_rank", &withdraw_rank, py::arg("options"), py::arg("reason"));
   py::class_<PyRank, TrainingProcess>(module, "Rank")
       .def(py::init(&open_rank), py::arg("options"))
       .def("configure", &configure, py::arg("options"), py::kw_only(), py::arg("shows_progress"))

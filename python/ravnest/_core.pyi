@@ -7,7 +7,7 @@ import os
 import pathlib
 import torch
 import typing
-__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw']
+__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw', 'withdraw_rank']
 class Error(RuntimeError):
     of_another: bool
 class Model:
@@ -535,6 +535,8 @@ def stage_archive(node_data: str, name: str) -> str:
 def unit_cuts(graph: Model, *, blocks: bool = False, most_units: typing.SupportsInt | typing.SupportsIndex = 12, least_bytes: typing.SupportsInt | typing.SupportsIndex = 1048576) -> list[int]:
     ...
 def withdraw(options: NodeOptions, reason: str, interrupted: bool) -> None:
+    ...
+def withdraw_rank(options: RankOptions, reason: str) -> None:
     ...
 ITERATE_AGAIN: str = 'give a DataLoader, a list, a tensor, or an object whose __iter__ begins anew'
 WHY_EMPTY: str = 'it is empty, or has less than one batch, which drop_last=True leaves out'

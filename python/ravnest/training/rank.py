@@ -54,28 +54,37 @@ class RankNode(Node):
         return f"rank_{_core.place_of(dict(os.environ)).rank}"
 
     def _join(self, model, check: Callable[[], int | None], node_data, trained, insecure: bool) -> None:
-        threads = check()
-        self._check_strategy(insecure)
-        place = _core.place_of(dict(os.environ))
-        self.rank, self.world = place.rank, place.world
-        _share_cores(threads, place.local_world)
         options = _core.RankOptions()
-        options.place, options.trained, options.device = place, trained, self.device
-        options.gpus_are_chosen = "CUDA_VISIBLE_DEVICES" in os.environ
-        options.software = _core.__version__
-        options.broadcast_buffers = self._of_strategy["broadcast_buffers"]
-        options.units_are_blocks = self._of_strategy["units"] == "blocks"
-        options.set_backend(self._of_strategy["backend"])
-        options.trusted_network = self._of_strategy["trusted_network"]
-        options.set_precision(self._of_strategy["precision"], self._of_strategy["float32"])
+        options.place, options.software = _core.place_of(dict(os.environ)), _core.__version__
         options.token, options.token_source = os.environ.get("RAVNEST_TOKEN"), "RAVNEST_TOKEN"
-        with self._archive_of(model) as options.model:
-            self._core = _core.Rank(options)
+        self.rank, self.world = options.place.rank, options.place.world
+        meets = False
+        try:
+            threads = check()
+            self._check_strategy(insecure)
+            self._set(options, trained)
+            _share_cores(threads, options.place.local_world)
+            with self._archive_of(model) as options.model:
+                meets = True
+                self._core = _core.Rank(options)
+        except Exception as error:
+            if not meets:  # otherwise the core has told the others itself
+                _core.withdraw_rank(options, farewell_of(error)[0])
+            raise
         self.device = self._core.device
         self.node_type, self.stage, self.stages = "rank", 0, 1
         self.is_root = self.is_leaf = True
         self.cluster_id, self.clusters = 0, 1
         self.progress = self.progress and self.rank == 0
+
+    def _set(self, options: _core.RankOptions, trained) -> None:
+        options.trained, options.device = trained, self.device
+        options.gpus_are_chosen = "CUDA_VISIBLE_DEVICES" in os.environ
+        options.broadcast_buffers = self._of_strategy["broadcast_buffers"]
+        options.units_are_blocks = self._of_strategy["units"] == "blocks"
+        options.set_backend(self._of_strategy["backend"])
+        options.trusted_network = self._of_strategy["trusted_network"]
+        options.set_precision(self._of_strategy["precision"], self._of_strategy["float32"])
 
     def _check_strategy(self, insecure: bool) -> None:
         if self.strategy not in STRATEGIES:

@@ -132,6 +132,10 @@ void Attendance::say_for_whom() {
   const TimePoint now = clock_.now();
   if (now < say_at_) return;
   say_at_ = now + kSayEvery;
+  if (const auto why = meeting_.withdrawal(); why && why != said_) {
+    said_ = why;
+    options_.log.error(*why, "; the run ends with that once all ranks are there to hear it");
+  }
   std::vector<std::string> names;
   for (const int rank : meeting_.missing()) names.push_back(described(rank));
   if (names.empty()) return options_.log.info("rank ", rank_, " is there, and waits until all ranks are");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,7 @@ class Attendance {
   transport::PeerTrouble trouble_ = transport::PeerTrouble::kNone;  // with rank 0
   TimePoint troubled_since_;
   TimePoint say_at_;
+  std::optional<std::string> said_;  // why the run will not begin
 };
 
 }  // namespace ravnest::strategy

@@ -19,6 +19,7 @@ Meeting::Meeting(int rank, wire::Join own, std::string master_host)
     : rank_(rank), own_(std::move(own)), master_host_(std::move(master_host)) {
   RAVNEST_CHECK(rank >= 0 && rank < world(), "rank ", rank, " of ", world());
   if (is_host()) joined_[0] = {"", own_.port};
+  note_withdrawal(rank, own_);
   // Alone, it has met everyone.
   if (world() == 1) phase_ = Phase::kMet;
 }
@@ -55,7 +56,10 @@ MeetingActions Meeting::on_gone(int rank) {
                    .lost = true,
                    .reason = text(shown(rank), " was lost before all ranks had met")});
   // Another process may come in its place; it has to be told of everything anew.
-  if (is_host()) joined_.erase(rank);
+  if (is_host()) {
+    joined_.erase(rank);
+    withdrawn_.erase(rank);
+  }
   told_.erase(rank);
   return actions;
 }
@@ -96,15 +100,24 @@ MeetingActions Meeting::on_join(int from, const wire::Join& join) {
   // Loopback means another machine to everyone but those on this one.
   const bool is_here = join.host.empty() && transport::tcp::is_loopback(seen);
   joined_[from] = {!join.host.empty() ? printable(join.host) : is_here ? "" : seen, join.port};
+  note_withdrawal(from, join);
   if (const auto why = misfit(from, join))
     return end({.stage = static_cast<std::uint32_t>(from), .lost = false, .reason = *why});
   return begin_if_all_joined();
+}
+
+void Meeting::note_withdrawal(int rank, const wire::Join& join) {
+  withdrawn_.erase(rank);
+  const auto found = std::ranges::find(join.settings, kWithdraws, &wire::Setting::name);
+  if (found != join.settings.end()) withdrawn_[rank] = printable_reason(found->value);
 }
 
 std::optional<std::string> Meeting::misfit(int from, const wire::Join& join) const {
   if (join.world != own_.world)
     return text(shown(from), " was started for ", join.world, " ranks, and rank 0 for ", own_.world,
                 ": start all ranks for the same number");
+  // Who could not even read its model has no settings to compare.
+  if (!withdrawn_.empty()) return std::nullopt;
   const auto value_in = [](const std::vector<wire::Setting>& settings, const std::string& name) {
     const auto found = std::ranges::find(settings, name, &wire::Setting::name);
     return found == settings.end() ? std::string("none") : printable(found->value);
@@ -125,6 +138,8 @@ MeetingActions Meeting::begin_if_all_joined() {
   if (!missing().empty()) return {};
   RAVNEST_CHECK(is_host() && static_cast<int>(joined_.size()) == world(), "rank ", rank_, " has the addresses of ",
                 joined_.size(), " of ", world(), " ranks");
+  if (const auto why = withdrawal())
+    return end({.stage = static_cast<std::uint32_t>(withdrawn_.begin()->first), .lost = false, .reason = *why});
   go_to(Phase::kConnecting);
   wire::Table table;
   for (const auto& [rank, address] : joined_) table.addresses.push_back(address);
@@ -182,6 +197,12 @@ MeetingActions Meeting::end(wire::Failed failure) {
 }
 
 // -- for messages
+
+std::optional<std::string> Meeting::withdrawal() const {
+  if (withdrawn_.empty()) return std::nullopt;
+  const auto& [rank, why] = *withdrawn_.begin();
+  return text(shown(rank), " ", why);
+}
 
 std::vector<int> Meeting::missing() const {
   std::vector<int> missing;

@@ -5,6 +5,8 @@
 // can not begin, and tells all ranks why in one sentence. Only where rank 0 itself is lost each rank says that.
 // A rank that goes away before the table is out may come again, as another process; afterwards it ends the meeting. So
 // the table waits until all are connected at one time.
+// A rank that cannot be part of the run, say because it has no model, joins all the same and says so: when all have
+// joined, that is what the run ends with. Had it stayed away, the others would wait for it without end.
 //
 // No I/O, no time: feed it what happens, carry out the actions that it returns, in order. Not thread-safe; one owner.
 #pragma once
@@ -32,6 +34,10 @@ struct Reach {  // connect to the rank, there
 using MeetingAction = std::variant<Tell, Reach>;
 using MeetingActions = std::vector<MeetingAction>;
 
+// The setting with which a rank joins that cannot be part of the run: its value reads on after the rank's name, as in
+// "failed: there is no model.pt2".
+inline constexpr const char* kWithdraws = "withdraws";
+
 class Meeting {
  public:
   // `own` is what this rank joins with. `master_host` is where it reaches rank 0; of rank 0, its own host.
@@ -54,6 +60,8 @@ class Meeting {
   bool knows_all() const { return phase_ != Phase::kGathering; }
   // Why the run does not begin.
   const std::optional<wire::Failed>& failure() const { return failure_; }
+  // Why the run will not begin once all have joined, as far as it is known here: "rank 3 (10.0.0.2) failed: ...".
+  std::optional<std::string> withdrawal() const;
   // For whom this rank waits.
   std::vector<int> missing() const;
   // Rank 0, after a failure: those who have not heard of it yet.
@@ -75,6 +83,7 @@ class Meeting {
   MeetingActions begin_if_all_joined();
   MeetingActions say_if_connected();
   MeetingActions end(wire::Failed failure);
+  void note_withdrawal(int rank, const wire::Join& join);
   std::optional<std::string> misfit(int from, const wire::Join& join) const;
 
   const int rank_;
@@ -83,6 +92,7 @@ class Meeting {
   Phase phase_ = Phase::kGathering;
   std::map<int, std::string> up_;            // ranks that are connected, and where they come from
   std::map<int, wire::RankAddress> joined_;  // rank 0: those that are here; of others: the table
+  std::map<int, std::string> withdrawn_;     // of those that joined, who cannot be part of the run, and why
   std::set<int> connected_;                  // rank 0: those that have a session to every other
   std::set<int> told_;                       // rank 0: of the failure
   std::optional<wire::Failed> failure_;

@@ -28,7 +28,8 @@ struct Plan {
   int world = 2;
   int losses = 0;  // that may happen
   bool comes_again = false;
-  int odd_one = -1;  // a rank that is started with something else
+  int odd_one = -1;    // a rank that is started with something else
+  int withdrawn = -1;  // a rank that cannot be part of the run
 };
 
 class World {
@@ -90,10 +91,12 @@ class World {
   void start(int rank) {
     if (at(rank).started) came_again_.insert(rank);
     if (const Meeting* first = alive(0); first && first->met()) too_late_.insert(rank);
-    const wire::Join join{.world = static_cast<std::uint32_t>(plan_.world),
-                          .host = "",
-                          .port = static_cast<std::uint16_t>(40000 + rank),
-                          .settings = {{"model", rank == plan_.odd_one ? "b" : "a"}}};
+    const wire::Join join{
+        .world = static_cast<std::uint32_t>(plan_.world),
+        .host = "",
+        .port = static_cast<std::uint16_t>(40000 + rank),
+        .settings = {rank == plan_.withdrawn ? wire::Setting{kWithdraws, "failed"}
+                                             : wire::Setting{"model", rank == plan_.odd_one ? "b" : "a"}}};
     at(rank) = {std::make_unique<Meeting>(rank, join, kMaster), true, {}};
     if (rank != 0) at(rank).reaches.insert(0);
   }
@@ -174,6 +177,7 @@ Plan drawn(std::uint64_t seed) {
   if (below(2) == 0) plan.losses = 1 + below(2);
   plan.comes_again = below(2) == 0;
   if (below(3) == 0) plan.odd_one = 1 + below(plan.world - 1);
+  if (below(4) == 0) plan.withdrawn = below(plan.world);
   return plan;
 }
 
@@ -187,15 +191,16 @@ TEST(MeetingSimulation, AllMeetOrAllHearTheSameReason) {
     world.run();
     if (HasFatalFailure()) return;
     const Meeting* host = world.alive(0);
-    const bool all_can = !world.lost_any() && plan.odd_one < 0;
-    const bool none_can = !world.lost_any() && plan.odd_one >= 0;
+    const bool all_can = !world.lost_any() && plan.odd_one < 0 && plan.withdrawn < 0;
+    const bool none_can = !world.lost_any() && !all_can;
     for (int rank = 0; rank < plan.world; ++rank) {
       const Meeting* each = world.alive(rank);
       if (each == nullptr) continue;
       (each->met() ? met : failed) += 1;
       if (all_can) ASSERT_TRUE(each->met()) << rank;
       if (none_can) ASSERT_TRUE(each->failure()) << rank;
-      if (each->met()) ASSERT_LT(plan.odd_one, 0);
+      if (each->met()) ASSERT_LT(std::max(plan.odd_one, plan.withdrawn), 0);
+      if (none_can && plan.odd_one < 0) ASSERT_TRUE(each->failure()->reason.ends_with(") failed")) << rank;
       if (host == nullptr || world.is_of_another_meeting(rank)) continue;
       // What rank 0 has decided, everyone has who is there; before that nobody decides.
       ASSERT_EQ(each->met(), host->met()) << rank;

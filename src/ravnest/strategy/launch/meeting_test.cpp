@@ -146,6 +146,48 @@ TEST(Meeting, WorldsThatDifferEndTheMeeting) {
             "rank 1 (10.0.0.2) was started for 8 ranks, and rank 0 for 4: start all ranks for the same number");
 }
 
+wire::Join withdrawal(std::uint32_t world, const std::string& why) {
+  return {.world = world, .host = "", .port = 40000, .settings = {{kWithdraws, why}, {"release", "1.0"}}};
+}
+
+TEST(Meeting, WhoCannotBePartOfTheRunEndsItOnceAllHaveCome) {
+  auto host = host_of(4);
+  host.on_up(2, "10.0.0.3");
+  EXPECT_THAT(host.on_message(2, withdrawal(4, "failed: there is no model.pt2")), IsEmpty());
+  EXPECT_EQ(host.withdrawal(), "rank 2 (10.0.0.3) failed: there is no model.pt2");
+  host.on_up(3, "10.0.0.4");
+  EXPECT_THAT(host.on_message(3, withdrawal(4, "failed too")), IsEmpty());
+  host.on_up(1, "10.0.0.2");
+  const MeetingActions actions = host.on_message(1, join(4, 40001, "of another model"));
+  for (const int rank : {1, 2, 3})
+    EXPECT_EQ(sentence_to(actions, rank), "rank 2 (10.0.0.3) failed: there is no model.pt2");
+  EXPECT_EQ(host.failure()->stage, 2U);
+}
+
+TEST(Meeting, RankZeroThatCannotBePartOfTheRunWaitsForAllToTellThem) {
+  Meeting host(0, withdrawal(3, "failed: there is no model.pt2"), kMaster);
+  host.on_up(1, "10.0.0.2");
+  EXPECT_THAT(host.on_message(1, join(3, 40001)), IsEmpty());
+  host.on_up(2, "10.0.0.3");
+  const MeetingActions actions = host.on_message(2, join(3, 40002));
+  for (const int rank : {1, 2})
+    EXPECT_EQ(sentence_to(actions, rank), "rank 0 (10.0.0.1) failed: there is no model.pt2");
+}
+
+TEST(Meeting, AnotherProcessMayComeInThePlaceOfOneThatCannot) {
+  auto host = host_of(3);
+  host.on_up(1, "10.0.0.2");
+  host.on_message(1, withdrawal(3, "failed"));
+  host.on_gone(1);
+  EXPECT_FALSE(host.withdrawal());
+  for (const int rank : {1, 2}) {
+    host.on_up(rank, "10.0.0.2");
+    host.on_message(rank, join(3, 40000));
+  }
+  EXPECT_TRUE(host.knows_all());
+  EXPECT_FALSE(host.failure());
+}
+
 TEST(Meeting, WhoComesAfterTheFailureHearsOfIt) {
   auto host = host_of(3);
   host.on_up(1, "10.0.0.2");

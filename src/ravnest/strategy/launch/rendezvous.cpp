@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 
+#include "ravnest/base/check.h"
 #include "ravnest/strategy/launch/attendance.h"
 #include "ravnest/strategy/launch/listen.h"
 #include "ravnest/strategy/launch/run_identity.h"
@@ -71,7 +72,10 @@ Result<PortRange> parse_ports(const std::string& written) {
   return PortRange{static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(last)};
 }
 
-Result<Met> meet(RendezvousOptions options, const Poll& poll) {
+namespace {
+
+// At the meeting, with nobody met yet. Both outlive it.
+Result<std::unique_ptr<Attendance>> arrive(const RendezvousOptions& options, const Poll& poll) {
   if (Status sound = check_options(options); !sound.ok()) return sound;
   if (Status known = check_master(options, poll); !known.ok()) return known;
   const auto door = std::make_shared<Door>(*options.place.rank, options.place.world, options.place.run_id);
@@ -81,7 +85,24 @@ Result<Met> meet(RendezvousOptions options, const Poll& poll) {
   if (!endpoint.ok()) return endpoint.status();
   const auto master = find_rank_0(options, (*endpoint)->port(), poll);
   if (!master.ok()) return master.status();
-  return Attendance(options, poll, *std::move(endpoint), *master, door).attend();
+  return std::make_unique<Attendance>(options, poll, *std::move(endpoint), *master, door);
+}
+
+}  // namespace
+
+Result<Met> meet(RendezvousOptions options, const Poll& poll) {
+  const auto attendance = arrive(options, poll);
+  return attendance.ok() ? (*attendance)->attend() : attendance.status();
+}
+
+Status withdraw(RendezvousOptions options, const std::string& reason, const Poll& poll) {
+  RAVNEST_CHECK(options.place.world > 1, "a rank that is alone has nobody to tell");
+  options.settings.push_back({kWithdraws, reason});
+  const auto attendance = arrive(options, poll);
+  if (attendance.ok()) return (*attendance)->attend().status();
+  const Status why = attendance.status();
+  if (why.code() == Code::kCancelled) return why;
+  return invalid("rank ", *options.place.rank, " ", reason, ". The others do not hear of it: ", why.message());
 }
 
 }  // namespace ravnest::strategy

@@ -75,4 +75,10 @@ struct Met {
 // `poll` returned where that has ended it; the others are told.
 Result<Met> meet(RendezvousOptions options, const Poll& poll);
 
+// For a rank that cannot be part of the run: were it not there, the others would wait for it without end. It waits for
+// them as `meet` does, and when all are there every rank returns the same sentence, "rank 3 (10.0.0.2) failed: there is
+// no model.pt2", where `reason`, which reads on after the name, is "failed: ...". Where nobody can be told it returns
+// the reason, and why nobody can be.
+Status withdraw(RendezvousOptions options, const std::string& reason, const Poll& poll);
+
 }  // namespace ravnest::strategy

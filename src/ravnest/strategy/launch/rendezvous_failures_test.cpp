@@ -51,6 +51,45 @@ TEST_F(RendezvousFails, WhereOneRankIsOfAnotherRelease) {
                      "same"));
 }
 
+TEST_F(RendezvousFails, WhereOneRankCannotBePartOfTheRun) {
+  for (const int failed : {0, 2}) {
+    TestRun run(3);
+    std::vector<int> numbers;
+    for (const int rank : {0, 1, 2}) {
+      RendezvousOptions options = run.options(rank);
+      if (rank == failed) options.settings.clear();  // it has not got that far
+      numbers.push_back(rank == failed ? run.start_withdrawn(options, "failed: there is no model.pt2")
+                                       : run.start(options));
+    }
+    expect_all(run, numbers, invalid("rank ", failed, " (127.0.0.1) failed: there is no model.pt2"));
+    for (const int number : numbers) EXPECT_EQ(run.status(number).is_of_another(), number != failed);
+  }
+}
+
+TEST_F(RendezvousFails, AndWhoCannotBePartOfTheRunSaysSoWhileItWaitsForTheLast) {
+  Overheard said;
+  TestRun run(3);
+  RendezvousOptions host = run.options(0);
+  host.log = said.logger();
+  const int first = run.start(host);
+  const int second = run.start_withdrawn(run.options(1), "failed: there is no model.pt2");
+  EXPECT_TRUE(
+      said.hears("rank 1 (127.0.0.1) failed: there is no model.pt2; the run ends with that once all ranks are "
+                 "there to hear it"));
+  EXPECT_TRUE(said.hears("waiting for rank 2"));
+  expect_all(run, {first, second, run.start(2)}, invalid("rank 1 (127.0.0.1) failed: there is no model.pt2"));
+}
+
+TEST_F(RendezvousFails, AndWhereNobodyCanBeToldARankSaysBothThatItFailedAndWhyNobodyHearsOfIt) {
+  TestRun run(2);
+  RendezvousOptions options = run.options(1);
+  options.place.master.host = "10.0.0.1";
+  options.token.reset();
+  EXPECT_THAT(run.status(run.start_withdrawn(options, "failed: there is no model.pt2")).message(),
+              StartsWith("rank 1 failed: there is no model.pt2. The others do not hear of it: ranks that meet at "
+                         "10.0.0.1 need a token"));
+}
+
 TEST_F(RendezvousFails, WhereWorldsDiffer) {
   TestRun run(3);
   RendezvousOptions other = run.options(1);

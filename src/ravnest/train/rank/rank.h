@@ -65,7 +65,11 @@ struct RankOptions {
 class Rank final : public BatchSink {
  public:
   // Reads the model and meets the other ranks, waiting for those that are not there yet.
+  // What keeps it from that, such as a model that is not there, all ranks end with, once all have met.
   static Result<std::unique_ptr<Rank>> open(RankOptions options, const Poll& poll);
+  // The same for what fails before `open` can be called, of a rank that is not alone: meets the others, and returns
+  // what all end with, as strategy::withdraw. `reason` reads on after the rank's name.
+  static Status withdraw(const RankOptions& options, const std::string& reason, const Poll& poll);
   ~Rank() override;
 
   int rank() const { return communicator_->rank(); }
@@ -120,6 +124,8 @@ class Rank final : public BatchSink {
   };
 
   Rank(RankOptions options, graph::Engine engine);
+  static Result<std::unique_ptr<Rank>> load(RankOptions options);
+  static strategy::RendezvousOptions meeting_of(const RankOptions& options);
   std::array<std::filesystem::path, 2> saved_files() const;
   Status join(strategy::Met met, const Poll& poll);
   Status choose_backend(const Poll& poll);

@@ -17,6 +17,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 using testing::kBatch;
+using ::testing::StartsWith;
 
 class RankFailures : public testing::RankRunTest {
  protected:
@@ -102,6 +103,28 @@ TEST_F(RankFailures, RanksThatWereStartedDifferentlyAllReadInWhat) {
               HasSubstr("was started with backend ring, and rank 0 with auto"));
   EXPECT_THAT(sentence_with([](Strategy& own) { own.precision = strategy::Precision::kBf16; }),
               HasSubstr("was started with precision bf16, and rank 0 with float32"));
+}
+
+TEST_F(RankFailures, ARankThatCannotReadItsModelIsTheSentenceOfAll) {
+  for (const int failed : {0, 2}) {
+    const auto play = [&](int rank) {
+      return open(rank, 3, {}, rank == failed ? "no_model.pt2" : "model.pt2").status();
+    };
+    EXPECT_THAT(sentence(play, 3), StartsWith(text("rank ", failed, " (127.0.0.1) failed: cannot open no_model.pt2")));
+  }
+  const Status alone = open(0, 1, {}, "no_model.pt2").status();
+  EXPECT_THAT(alone.message(), StartsWith("cannot open no_model.pt2")) << "nobody is to be told";
+}
+
+TEST_F(RankFailures, ARankWithoutADeviceIsTheSentenceOfAll) {
+  const auto outcome = sentence(
+      [&](int rank) {
+        RankOptions options = options_of(rank, 2);
+        if (rank == 1) options.device = c10::Device("cuda:0");
+        return Rank::open(options, patient()).status();
+      },
+      2);
+  EXPECT_THAT(outcome, StartsWith("rank 1 (127.0.0.1) failed: device = \"cuda:0\" is one GPU, and the 2 ranks"));
 }
 
 TEST_F(RankFailures, WhatOneRankThrowsIsTheSentenceOfAll) {

@@ -21,7 +21,7 @@ namespace {
 // For the last messages to arrive.
 constexpr Duration kLeaveTime = std::chrono::seconds(2);
 
-Result<graph::Engine> load(const std::filesystem::path& archive, c10::Device device) {
+Result<graph::Engine> load_engine(const std::filesystem::path& archive, c10::Device device) {
   if (Status there = check_device(device); !there.ok()) return there;
   try {
     return graph::Engine::load(archive, device);
@@ -64,13 +64,14 @@ Rank::Rank(RankOptions options, graph::Engine engine) : options_(std::move(optio
   if (!options_.device.is_cpu()) float32_.emplace(options_.strategy.float32);
 }
 
-Result<std::unique_ptr<Rank>> Rank::open(RankOptions options, const Poll& poll) {
+// All that this rank can do without the others.
+Result<std::unique_ptr<Rank>> Rank::load(RankOptions options) {
   const auto device = rank_device({options.device, options.strategy.backend, at::getNumGPUs(), options.gpus_are_chosen},
                                   options.rendezvous.place);
   if (!device.ok()) return device.status();
   options.device = *device;
   if (options.device.is_cpu()) graph::keep_large_blocks();
-  auto engine = load(options.model, options.device);
+  auto engine = load_engine(options.model, options.device);
   if (!engine.ok()) return engine.status();
   if (engine->stage() && engine->stage()->count > 1) {
     return invalid(options.model.string(), " is stage ", engine->stage()->index, " of ", engine->stage()->count,
@@ -80,18 +81,36 @@ Result<std::unique_ptr<Rank>> Rank::open(RankOptions options, const Poll& poll) 
     return fits;
   const auto digest = digest_of(*engine);
   if (!digest.ok()) return digest.status();
+  for (wire::Setting& each : settings_of(options.strategy, *digest))
+    options.rendezvous.settings.push_back(std::move(each));
+  return std::unique_ptr<Rank>(new Rank(std::move(options), std::move(*engine)));
+}
+
+strategy::RendezvousOptions Rank::meeting_of(const RankOptions& options) {
   strategy::RendezvousOptions meeting = options.rendezvous;
-  for (wire::Setting& each : settings_of(options.strategy, *digest)) meeting.settings.push_back(std::move(each));
   if (meeting.place.agent_store && !meeting.exchange) meeting.exchange = strategy::torchelastic_exchange(meeting.place);
-  std::unique_ptr<Rank> rank(new Rank(std::move(options), std::move(*engine)));
-  if (meeting.place.world == 1) {
+  return meeting;
+}
+
+Result<std::unique_ptr<Rank>> Rank::open(RankOptions options, const Poll& poll) {
+  const bool is_alone = options.rendezvous.place.world == 1;
+  auto loaded = load(options);
+  if (!loaded.ok() && !is_alone) return withdraw(options, text("failed: ", loaded.status().message()), poll);
+  if (!loaded.ok()) return loaded;
+  std::unique_ptr<Rank> rank = *std::move(loaded);
+  if (is_alone) {
     rank->communicator_ = std::make_unique<strategy::AloneCommunicator>();
     return rank;
   }
+  auto meeting = meeting_of(rank->options_);
   auto met = strategy::meet(std::move(meeting), poll);
   if (!met.ok()) return met.status();
   if (Status joined = rank->join(std::move(*met), poll); !joined.ok()) return joined;
   return rank;
+}
+
+Status Rank::withdraw(const RankOptions& options, const std::string& reason, const Poll& poll) {
+  return strategy::withdraw(meeting_of(options), reason, poll);
 }
 
 // From here on this rank does not go without a word: the others wait for it.

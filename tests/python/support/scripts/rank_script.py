@@ -12,6 +12,7 @@ import time
 
 import torch
 from support.small_net import criterion, make_data, make_net
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import ravnest
@@ -21,6 +22,21 @@ WHOLE_MEMORY = (
     "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 4.00 GiB of which 1.50 GiB is free. "
     "Process 7 has 2.50 GiB memory in use."
 )
+
+
+class BranchesOnData(nn.Module):
+    """No graph can be made of it."""
+
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+# What a rank cannot be made with.
+WRONG_OPTIONS = {
+    "capture fails": {"model": BranchesOnData()},
+    "option of pipelines": {"window": 4},
+    "unknown option": {"optimiser": torch.optim.SGD},
+}
 
 
 class Data(TensorDataset):
@@ -88,7 +104,9 @@ class Play:
         here = int(os.environ["RANK"]) == self.victim
         if here and self.what in ("other clip_norm", "other units"):
             options |= {"clip_norm": 0.5} if self.what == "other clip_norm" else {"units": "blocks"}
-        with Node(strategy="ddp", model=make_net(), **options) as node:
+        if here and self.what in WRONG_OPTIONS:
+            options |= WRONG_OPTIONS[self.what]
+        with Node(strategy="ddp", **{"model": make_net(), **options}) as node:
             self.own = node.rank == self.victim
             data.bad = 17 if self.is_here("loader raises") else None
             if self.is_here("leaves early"):

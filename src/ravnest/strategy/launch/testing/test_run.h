@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -91,12 +92,21 @@ class TestRun {
 
   // A process of the run, in a thread; returns its number. It ends by itself after a minute.
   int start(RendezvousOptions options) {
+    return start([options = std::move(options)](const Poll& poll) { return strategy::meet(options, poll); });
+  }
+  int start(int rank) { return start(options(rank)); }
+  // One that can not be part of the run.
+  int start_withdrawn(RendezvousOptions options, const std::string& reason) {
+    return start([=](const Poll& poll) -> Result<Met> { return strategy::withdraw(options, reason, poll); });
+  }
+
+  int start(const std::function<Result<Met>(const Poll& poll)>& meet) {
     const int number = next_++;
     auto& process = processes_[number];
     process = std::make_unique<Process>();
-    process->thread = std::thread([&own = *process, options = std::move(options)]() mutable {
+    process->thread = std::thread([&own = *process, meet] {
       const TimePoint until = SystemClock().now() + std::chrono::seconds(60);
-      auto met = strategy::meet(std::move(options), [&own, until]() -> Status {
+      auto met = meet([&own, until]() -> Status {
         ++own.polls;
         if (own.interrupted) return cancelled("interrupted");
         return SystemClock().now() < until ? Status() : deadline("the test's patience is over");
@@ -107,7 +117,6 @@ class TestRun {
     });
     return number;
   }
-  int start(int rank) { return start(options(rank)); }
 
   // Until the process has asked whether to go on that often: it waits for others by then.
   void wait_until_it_waits(int number) {

@@ -32,9 +32,16 @@ class RankRunTest : public RunTest {
  protected:
   RankRunTest() { EXPECT_EQ(ir::write_archive(network_without_dropout(), "model.pt2"), Status()); }
 
-  Result<std::unique_ptr<Rank>> open(int rank, int world, const StrategyOptions& strategy = {}) const {
-    RankOptions options;
+  Result<std::unique_ptr<Rank>> open(int rank, int world, const StrategyOptions& strategy = {},
+                                     const std::filesystem::path& model = "model.pt2") const {
+    RankOptions options = options_of(rank, world);
     options.strategy = strategy;
+    options.model = model;
+    return Rank::open(std::move(options), patient());
+  }
+
+  RankOptions options_of(int rank, int world) const {
+    RankOptions options;
     options.model = "model.pt2";
     options.log = Logger("test", Level::kOff);
     options.rendezvous.place = {.rank = rank,
@@ -45,7 +52,7 @@ class RankRunTest : public RunTest {
                                 .master = {"127.0.0.1", port_}};
     options.rendezvous.software = "test";
     options.rendezvous.log = options.log;
-    return Rank::open(std::move(options), patient());
+    return options;
   }
 
   // The parameters that it ends with.
