@@ -3,13 +3,13 @@
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, interpolate
 from torch.utils.data import DataLoader
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/python"))
@@ -19,6 +19,21 @@ import ravnest
 
 OPTIONS = {"lr": 1e-4, "fused": True}
 SMALL = {"image": 32, "patch": 16, "dim": 32, "depth": 2, "heads": 2}
+INPUTS = ("float32", "uint8")
+
+
+class Resized(Sequence):
+    """Batches of small images in bytes, each of which is made what the model takes when it is asked for."""
+
+    def __init__(self, batches: list[tuple[torch.Tensor, torch.Tensor]], size: int):
+        self._batches, self._size = batches, size
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, i):
+        images, targets = self._batches[i]
+        return interpolate(images.float().div_(255), size=self._size, mode="bilinear"), targets
 
 
 @dataclass(frozen=True)
@@ -29,6 +44,7 @@ class Work:
     steps: int
     precision: str
     quick: bool
+    input: str = "float32"  # what lies on the device: images as the model takes them, or small ones in bytes
 
     @property
     def device(self) -> str:
@@ -37,12 +53,20 @@ class Work:
     def model(self) -> torch.nn.Module:
         return ViT(**SMALL if self.quick else {})
 
-    def images(self, count: int) -> torch.Tensor:
-        size = SMALL["image"] if self.quick else 224
-        return torch.rand(count, 3, size, size)
+    @property
+    def size(self) -> int:
+        return SMALL["image"] if self.quick else 224
 
-    def data(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        return [(self.images(self.batch).to(self.device), torch.randint(0, 10, (self.batch,)))] * self.steps
+    def images(self, count: int) -> torch.Tensor:
+        return torch.rand(count, 3, self.size, self.size)
+
+    def data(self) -> Sequence[tuple[torch.Tensor, torch.Tensor]]:
+        """The batches of an epoch, all the same one, whose images are on the device."""
+        targets = torch.randint(0, 10, (self.batch,))
+        if self.input == "float32":
+            return [(self.images(self.batch).to(self.device), targets)] * self.steps
+        images = torch.randint(0, 256, (self.batch, 3, 32, 32), dtype=torch.uint8, device=self.device)
+        return Resized([(images, targets)] * self.steps, self.size)
 
     def autocast(self):
         return torch.autocast(self.device, torch.bfloat16, enabled=self.precision == "bf16")
@@ -74,8 +98,8 @@ def ours(work: Work) -> float:
         precision=work.precision,
         optimizer=torch.optim.AdamW,
         optimizer_params=OPTIONS,
-        criterion=lambda outputs, item: loss_of(outputs, item[1]),
-        labels=batches,
+        criterion=loss_of,
+        labels=[batches[0][1]] * len(batches),
         device=work.device,
         progress=False,
     ) as node:
@@ -133,7 +157,10 @@ def torch_ddp(work: Work) -> float:
 
 
 def lightning_ddp(work: Work) -> float:
-    import lightning
+    try:
+        import lightning
+    except ModuleNotFoundError:
+        import pytorch_lightning as lightning  # the same under its older name
 
     class Module(lightning.LightningModule):
         def __init__(self):

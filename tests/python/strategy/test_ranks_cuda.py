@@ -3,12 +3,16 @@
 How fast several ranks of one GPU are says nothing: they share it, and NCCL takes its path over the network.
 """
 
+import random
+import signal
 import subprocess
 import sys
 
 import pytest
 import torch
 from support import models
+from support.endings import Run, end_one, interrupt_all
+from support.nodes import wait_for
 from support.passes import assert_equal, assert_same, flat_inputs, loss_of
 from support.places import SCRIPTS
 from support.ports import free_ports
@@ -31,11 +35,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available()
 SEED, STEP = 7, 3
 
 
-def start(world: int, rank: int, port: int, folder, *arguments) -> subprocess.Popen:
+def start(world: int, rank: int, port: int, folder, script: str, *arguments) -> subprocess.Popen:
     """NCCL refuses two ranks of one host on one GPU, and so do we: each has a host of its own, as both are told."""
     environment = environment_of(rank, world, port, local_world=1)
     environment |= {"NCCL_HOSTID": str(rank), "NCCL_SOCKET_IFNAME": "lo"}
-    return start_process([sys.executable, SCRIPTS / "rank_numbers.py", world, *arguments], folder, environment)
+    return start_process([sys.executable, SCRIPTS / script, *arguments], folder, environment)
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +55,11 @@ def ran(tmp_path_factory, archive):
         archives = next(iter({archive(case.model) for case in cases})).rpartition("/")[0]
         (port,) = free_ports(1)
         names = [case.name for case in cases]
-        ranks = [start(world, rank, port, folder, archives, "--cuda", *names) for rank in range(world)]
+        words = ["rank_numbers.py", world, archives, "--cuda", *names]
+        ranks = [start(world, rank, port, folder, *words) for rank in range(world)]
         try:
             for rank in ranks:
-                output, _ = rank.communicate(timeout=240)
+                output, _ = rank.communicate(timeout=480)
                 assert rank.returncode == 0, output
         finally:
             for rank in ranks:
@@ -108,7 +113,7 @@ def test_ranks_have_the_numbers_of_one_process(ran, archive, case, world):
     assert_parameters_of(one, states[0])
 
 
-@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("world", [1, 2, 4])
 @pytest.mark.parametrize("case", CURVES, ids=lambda case: case.name)
 def test_losses_in_16_bits_are_those_of_the_policy_by_hand(ran, archive, case, world):
     folder = ran(world, CURVES) / case.name
@@ -116,6 +121,34 @@ def test_losses_in_16_bits_are_those_of_the_policy_by_hand(ran, archive, case, w
     written = [float(line) for line in (folder / "losses.txt").read_text().splitlines()]
     assert len(written) == case.steps
     assert written == pytest.approx(losses, rel=0.01, abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory) -> Run:
+    """A run of two ranks that goes on for hours."""
+    folder = tmp_path_factory.mktemp("long")
+
+    def begin(processes: dict) -> None:
+        losses = folder / "losses.txt"
+        losses.unlink(missing_ok=True)
+        (port,) = free_ports(1)
+        processes.update(
+            {f"rank_{i}": start(2, i, port, folder, "rank_script.py", "long", 0, "--cuda") for i in (0, 1)}
+        )
+        wait_for(losses.exists, "nothing is trained")
+
+    return Run(["rank_0", "rank_1"], begin, lambda name: f"rank {name[-1]} (127.0.0.1)")
+
+
+@pytest.mark.parametrize("victim", ["rank_0", "rank_1"])
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT], ids=lambda by: by.name)
+def test_a_rank_that_is_gone_ends_all_that_nccl_connects(long, victim, by):
+    ended = end_one(long, victim, by, after_s=random.uniform(0, 1))
+    assert "exchange their gradients by NCCL" in ended["rank_0"][1]
+
+
+def test_ctrl_c_to_all_that_nccl_connects_ends_each_with_its_sentence(long):
+    interrupt_all(long, after_s=0.2)
 
 
 def test_tf32_is_another_multiplication_than_exact_float32(tmp_path):

@@ -2,6 +2,7 @@
 
 Prints "training" in the middle of a step, and "done" with a digest of the parameters. With several WHAT:PORT in the
 place of WHAT it plays one after the other, each with its own MASTER_PORT, and prints what each has come to, as JSON.
+With --cuda as the last word it computes on the GPU, and gradients go by NCCL.
 """
 
 import hashlib
@@ -22,6 +23,9 @@ WHOLE_MEMORY = (
     "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 4.00 GiB of which 1.50 GiB is free. "
     "Process 7 has 2.50 GiB memory in use."
 )
+
+
+ON_GPU = sys.argv[-1] == "--cuda"
 
 
 class BranchesOnData(nn.Module):
@@ -104,6 +108,8 @@ class Play:
         here = int(os.environ["RANK"]) == self.victim
         if here and self.what in ("other clip_norm", "other units"):
             options |= {"clip_norm": 0.5} if self.what == "other clip_norm" else {"units": "blocks"}
+        if ON_GPU:
+            options |= {"device": "cuda", "backend": "nccl", "trusted_network": True}
         if here and self.what in WRONG_OPTIONS:
             options |= WRONG_OPTIONS[self.what]
         with Node(strategy="ddp", **{"model": make_net(), **options}) as node:
@@ -121,7 +127,7 @@ class Play:
             if self.is_here("evaluates"):
                 trainer.evaluate()
             trainer.train()
-            values = b"".join(parameter.detach().numpy().tobytes() for parameter in node.parameters())
+            values = b"".join(parameter.detach().cpu().numpy().tobytes() for parameter in node.parameters())
             print("done", hashlib.sha256(values).hexdigest(), flush=True)
 
     @property
@@ -142,6 +148,8 @@ def play_all(plays: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    if ON_GPU:
+        sys.argv.pop()
     if ":" in sys.argv[1]:
         play_all(sys.argv[1:])
     else:
