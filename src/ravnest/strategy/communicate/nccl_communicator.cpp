@@ -167,6 +167,8 @@ NcclCommunicator::NcclCommunicator(NcclOptions options, std::shared_ptr<Link> li
 
 NcclCommunicator::~NcclCommunicator() { link_->thread.close(); }
 
+const std::string& NcclCommunicator::version() const { return link_->library.version; }
+
 class NcclCommunicator::Start final : public Pending {
  public:
   Start(std::shared_ptr<Link> link, std::uint64_t task) : link_(std::move(link)), task_(task) {}

@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "ravnest/base/clock.h"
 #include "ravnest/base/status.h"
@@ -48,7 +49,11 @@ class NcclCommunicator final : public Communicator {
   static Result<std::unique_ptr<NcclCommunicator>> open(NcclOptions options);
   ~NcclCommunicator() override;
 
+  // Of NCCL: "2.28.9".
+  const std::string& version() const;
+
   // Finds the other ranks; once, before the first operation. `abort` ends it, and so does `wait` where it fails.
+  // kUnavailable where they have not found each other by the deadline.
   Status connect(
       TimePoint deadline, const Waiter& wait = [](Pending& pending) { return pending.wait(); });
 

@@ -61,6 +61,7 @@ Result<NcclLibrary> load_nccl(const std::filesystem::path& path) {
     const std::string found = version < 10000 ? "older than 2.9" : version_words(version);
     return unsupported(name, " is NCCL ", found, "; ravnest uses 2.18 and what comes after it, before 3");
   }
+  library.version = version_words(version);
   return library;
 }
 

@@ -56,6 +56,7 @@ using Stream = void*;
 
 // The functions, each named as in C without the leading `nccl`. The library stays loaded for as long as the process.
 struct NcclLibrary {
+  std::string version = {};  // "2.28.9"
   nccl::Outcome (*get_version)(int* version) = nullptr;
   nccl::Outcome (*get_unique_id)(nccl::UniqueId* id) = nullptr;
   nccl::Outcome (*comm_init_rank_config)(nccl::Comm** comm, int ranks, nccl::UniqueId id, int rank,

@@ -147,8 +147,11 @@ Status NcclThread::settle(nccl::Outcome outcome, const NcclTask& task) {
       if (closing_) return cancelled("the communicator was closed");
     }
     if (task.deadline && now() > *task.deadline) {
-      return deadline("NCCL's ", task.what, " did not end in time on rank ", options_.rank, " of ", options_.world,
-                      ": not all ranks came, or they do not reach each other");
+      // Not kDeadline: that would read as if waiting on could help.
+      return unavailable("NCCL's ", task.what, " did not end in time on rank ", options_.rank, " of ", options_.world,
+                         ": the ranks do not reach each other. A firewall may close the ports that it takes, or it "
+                         "takes another network card than the one between the machines: NCCL_SOCKET_IFNAME names the "
+                         "right one, and NCCL_DEBUG=INFO shows what it does");
     }
     pause = std::min(2 * pause, kLongestPause);
     outcome = ask();

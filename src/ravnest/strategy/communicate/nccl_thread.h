@@ -46,8 +46,8 @@ class NcclThread {
   NcclThread& operator=(const NcclThread&) = delete;
   ~NcclThread();
 
-  // Makes the communicator, as a task that is taken when all ranks have come, and fails where they have not by the
-  // deadline. Once, before all others.
+  // Makes the communicator, as a task that is taken when all ranks have come, and fails as kUnavailable where
+  // they have not by the deadline. Once, before all others.
   std::uint64_t start(const nccl::UniqueId& id, TimePoint deadline);
   // The same, and waits for it.
   Status connect(const nccl::UniqueId& id, TimePoint deadline) { return wait_until_taken(start(id, deadline)); }

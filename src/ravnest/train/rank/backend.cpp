@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 3> kBackends = {"auto", "ring", "nccl"};
 // Why this rank's tensors can not go by NCCL; empty where they can.
 std::string obstacle(const BackendOptions& options) {
   if (options.asked == Backend::kRing) return "backend = \"ring\" asks for it";
-  if (options.device.is_cpu()) return "computes on the CPU";
+  if (options.device.is_cpu() && options.nccl_library.empty()) return "computes on the CPU";
   if (options.place.nodes > 1 && !options.trusted_network) {
     return "is on another machine than others, and NCCL does not encrypt: trusted_network = true says that nobody else "
            "is on that network";
@@ -71,7 +71,7 @@ Result<ChosenBackend> choose_backend(const BackendOptions& options, strategy::Co
   nccl.rank = ring.rank();
   nccl.world = ring.world();
   nccl.device = options.device;
-  nccl.share_from_first = [&](std::span<std::byte> id) -> Status {
+  nccl.share_from_first = [&ring, wait](std::span<std::byte> id) -> Status {
     const at::Tensor bytes = at::empty({static_cast<std::int64_t>(id.size())}, at::kByte);
     std::memcpy(bytes.mutable_data_ptr(), id.data(), id.size());
     const auto shared = ring.broadcast(bytes, 0);
@@ -81,7 +81,9 @@ Result<ChosenBackend> choose_backend(const BackendOptions& options, strategy::Co
   };
   auto opened = strategy::NcclCommunicator::open(std::move(nccl));
   if (!opened.ok()) return opened.status();
-  return ChosenBackend{std::move(*opened), "NCCL"};
+  const std::string why = options.asked == Backend::kNccl ? "" : ", since every rank has a GPU of its own";
+  std::string words = text("NCCL ", (*opened)->version(), why);
+  return ChosenBackend{std::move(*opened), std::move(words)};
 }
 
 Result<UsedCompression> compression_for(const codec::Codec& asked, Backend backend, bool by_nccl) {

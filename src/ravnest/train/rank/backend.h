@@ -34,13 +34,13 @@ struct BackendOptions {
   c10::Device device = c10::kCPU;
   bool encrypted = true;  // the ring goes over TLS; not where ranks of one machine meet without a token
   std::string gpu = {};   // which one it is, the same for whoever else has it; "": not known
-  std::filesystem::path nccl_library = {};  // instead of torch's
+  std::filesystem::path nccl_library = {};  // instead of torch's; one that works in the host's memory needs no GPU
 };
 
 // What was chosen, the same on all ranks.
 struct ChosenBackend {
   std::unique_ptr<strategy::NcclCommunicator> nccl;  // not connected yet; none: tensors go over the ring
-  std::string why;                                   // for people: "NCCL 2.28.9", "the ring over TLS, since rank_1 ..."
+  std::string why;  // for people: "NCCL 2.28.9, since every rank has a GPU of its own", "the ring over TLS, since ..."
 };
 
 // The ranks agree over `ring`, and have asked for the same. kInvalid, on all ranks alike, where NCCL was asked for and

@@ -1,7 +1,9 @@
 #include "ravnest/train/rank/backend.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -58,6 +60,36 @@ TEST(Backend, NcclThatCanNotBeIsRefusedOnAllRanksAlike) {
   const Choice choice = choose([](int) { return BackendOptions{.asked = Backend::kNccl}; });
   for (const Status& status : choice.statuses)
     EXPECT_EQ(status, invalid("backend = \"nccl\" can not be: rank_0 computes on the CPU"));
+}
+
+// Over the memory of the host, as the stand-in can.
+BackendOptions with_stand_in(Backend asked) { return {.asked = asked, .nccl_library = strategy::stand_in::path()}; }
+
+TEST(Backend, WhereEveryRankCanNcclIsTakenWithItsVersionAndWhy) {
+  const Choice choice = choose([](int) { return with_stand_in(Backend::kAuto); });
+  for (const bool by_nccl : choice.by_nccl) EXPECT_TRUE(by_nccl);
+  for (const std::string& why : choice.reasons) EXPECT_EQ(why, "NCCL 2.28.9, since every rank has a GPU of its own");
+  const Choice asked = choose([](int) { return with_stand_in(Backend::kNccl); });
+  for (const std::string& why : asked.reasons) EXPECT_EQ(why, "NCCL 2.28.9");
+}
+
+TEST(Backend, WhatWasChosenConnectsWhenTheChoiceIsLongOver) {
+  strategy::stand_in::reset();
+  strategy::RingRanks ranks(std::make_unique<collective::InprocNodes>(2));
+  strategy::each_rank(ranks, 2, [&](strategy::Communicator& ring, int) {
+    int waits = 0;
+    auto chosen = choose_backend(with_stand_in(Backend::kNccl), ring, [&waits](strategy::Pending& pending) {
+      ++waits;
+      return pending.wait();
+    });
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    const int before = waits;
+    EXPECT_EQ(chosen->nccl->connect(SystemClock().now() + std::chrono::seconds(60)), Status());
+    EXPECT_EQ(waits, before + 1) << "the id goes over the ring, as whoever chose waits";
+    const at::Tensor values = at::ones({3});
+    EXPECT_EQ(chosen->nccl->all_reduce(values, nullptr)->wait(), Status());
+    EXPECT_TRUE(at::equal(values, at::full({3}, 2.0F)));
+  });
 }
 
 TEST(Backend, CompressionIsTheRings) {

@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -23,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "ravnest/base/clock.h"
 #include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
 #include "ravnest/graph/cut/units.h"
@@ -57,8 +59,10 @@ struct RankOptions {
   std::filesystem::path trained = "trained";  // where rank 0 saves it
   strategy::RendezvousOptions rendezvous;     // whose place has a rank
   StrategyOptions strategy;
-  c10::Device device = c10::kCPU;  // "cuda" gives the ranks of a machine one each
-  bool gpus_are_chosen = false;    // by CUDA_VISIBLE_DEVICES
+  c10::Device device = c10::kCPU;                // "cuda" gives the ranks of a machine one each
+  bool gpus_are_chosen = false;                  // by CUDA_VISIBLE_DEVICES
+  std::filesystem::path nccl_library = {};       // as of BackendOptions
+  Duration nccl_time = std::chrono::minutes(2);  // for NCCL to connect the ranks, which are all there by then
   Logger log;
 };
 
@@ -129,6 +133,7 @@ class Rank final : public BatchSink {
   std::array<std::filesystem::path, 2> saved_files() const;
   Status join(strategy::Met met, const Poll& poll);
   Status choose_backend(const Poll& poll);
+  Status connect_nccl(const Poll& poll);
   Status make_ddp();
   strategy::Communicator& tensors() { return nccl_ ? *nccl_ : *communicator_; }
   Status compare(const wire::Ready& ready);

@@ -1,6 +1,7 @@
 // How a rank comes to its model and to the others.
 #include <ATen/Context.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "ravnest/identity/sha256.h"
 #include "ravnest/strategy/communicate/alone.h"
 #include "ravnest/strategy/communicate/ring_communicator.h"
+#include "ravnest/strategy/launch/reminder.h"
 #include "ravnest/strategy/launch/torchelastic_store.h"
 #include "ravnest/train/node/device.h"
 #include "ravnest/train/rank/rank.h"
@@ -20,6 +22,9 @@ namespace {
 
 // For the last messages to arrive.
 constexpr Duration kLeaveTime = std::chrono::seconds(2);
+// That NCCL takes long: it usually connects within a second or two.
+constexpr Duration kSayNcclAfter = std::chrono::seconds(3);
+constexpr Duration kSayNcclEvery = std::chrono::seconds(10);
 
 Result<graph::Engine> load_engine(const std::filesystem::path& archive, c10::Device device) {
   if (Status there = check_device(device); !there.ok()) return there;
@@ -138,17 +143,25 @@ Status Rank::choose_backend(const Poll& poll) {
                                        .place = options_.rendezvous.place,
                                        .device = device,
                                        .encrypted = options_.rendezvous.token.has_value(),
-                                       .gpu = gpu_identity(device)},
+                                       .gpu = gpu_identity(device),
+                                       .nccl_library = options_.nccl_library},
                                       *communicator_, waiter);
   if (!chosen.ok()) return chosen.status().code() == Code::kInvalid ? ended_alike(chosen.status()) : chosen.status();
-  strategy::NcclCommunicator* const nccl = chosen->nccl.get();
   nccl_ = std::move(chosen->nccl);
   if (rank() == 0) options_.log.info(world(), " ranks exchange their gradients by ", chosen->why);
   ranks_->on_failure([this](const Status& why) {
     communicator_->abort(why);
     if (nccl_) nccl_->abort(why);
   });
-  return nccl == nullptr ? Status() : nccl->connect(TimePoint::max(), waiter);
+  return nccl_ ? connect_nccl(poll) : Status();
+}
+
+Status Rank::connect_nccl(const Poll& poll) {
+  const TimePoint now = SystemClock().now();
+  const Poll saying = strategy::with_reminder(
+      poll, options_.log, [this] { return text("waiting for NCCL to connect the ", world(), " ranks"); },
+      strategy::Reminder(now, kSayNcclAfter, kSayNcclEvery));
+  return nccl_->connect(now + options_.nccl_time, [&](strategy::Pending& pending) { return wait(pending, saying); });
 }
 
 void Rank::close() {

@@ -58,7 +58,13 @@ class RankRunTest : public RunTest {
   // The parameters that it ends with.
   Status train(int rank, int world, const TrainConfig& config, std::vector<at::Tensor>* ended = nullptr,
                const StrategyOptions& strategy = {}) const {
-    auto own = open(rank, world, strategy);
+    RankOptions options = options_of(rank, world);
+    options.strategy = strategy;
+    return train(std::move(options), config, ended);
+  }
+
+  static Status train(RankOptions options, const TrainConfig& config, std::vector<at::Tensor>* ended = nullptr) {
+    auto own = Rank::open(std::move(options), patient());
     if (!own.ok()) return own.status();
     auto trainer = RankTrainer::prepare(**own, config, {});
     if (!trainer.ok()) return trainer.status();
