@@ -305,6 +305,7 @@ Status Rank::end_sweep(Sweep sweep) {
   record_->expect(all, samples);
   Status recorded = record_->expect_end(sweep);
   if (recorded.ok()) {
+    // A loss of validation is neither asked for nor shown, here and in pipelines.
     recorded = record_->on_report({.pass = batches_,
                                    .loss = 0,
                                    .samples = samples,
