@@ -14,8 +14,6 @@ using transport::PeerState;
 using transport::PeerTrouble;
 
 constexpr Duration kPollEvery = milliseconds(100);
-constexpr Duration kSayFirst = seconds(1);
-constexpr Duration kSayEvery = seconds(5);
 // What was there before may be just about to end: an earlier run, with another token, or another program.
 constexpr Duration kPatience = seconds(3);
 // Rank 0 waits this long for those who have not come yet, to tell them why the run does not begin.
@@ -34,7 +32,7 @@ Attendance::Attendance(const RendezvousOptions& options, const Poll& poll,
       master_(std::move(master)),
       door_(std::move(door)),
       meeting_(rank_, introduction(), master_.host),
-      say_at_(clock_.now() + kSayFirst) {}
+      reminder_(clock_.now()) {}
 
 Result<Met> Attendance::attend() {
   if (rank_ != 0) {
@@ -129,9 +127,7 @@ Status Attendance::check_master() {
 }
 
 void Attendance::say_for_whom() {
-  const TimePoint now = clock_.now();
-  if (now < say_at_) return;
-  say_at_ = now + kSayEvery;
+  if (!reminder_.is_due(clock_.now())) return;
   if (const auto why = meeting_.withdrawal(); why && why != said_) {
     said_ = why;
     options_.log.error(*why, "; the run ends with that once all ranks are there to hear it");

@@ -11,6 +11,7 @@
 #include "ravnest/net/address.h"
 #include "ravnest/strategy/launch/door.h"
 #include "ravnest/strategy/launch/meeting.h"
+#include "ravnest/strategy/launch/reminder.h"
 #include "ravnest/strategy/launch/rendezvous.h"
 #include "ravnest/transport/tcp/endpoint.h"
 
@@ -53,7 +54,7 @@ class Attendance {
   std::vector<transport::Event> early_;
   transport::PeerTrouble trouble_ = transport::PeerTrouble::kNone;  // with rank 0
   TimePoint troubled_since_;
-  TimePoint say_at_;
+  Reminder reminder_;
   std::optional<std::string> said_;  // why the run will not begin
 };
 

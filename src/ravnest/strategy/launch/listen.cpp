@@ -12,6 +12,7 @@
 #include "ravnest/net/background_tasks.h"
 #include "ravnest/net/port_owner.h"
 #include "ravnest/net/resolve.h"
+#include "ravnest/strategy/launch/reminder.h"
 
 namespace ravnest::strategy {
 namespace {
@@ -99,9 +100,14 @@ Status check_master(const RendezvousOptions& options, const Poll& poll) {
   if (options.place.world == 1) return {};
   const SystemClock clock;
   const TimePoint until = clock.now() + kNameTime;
+  std::string reason;
+  const Poll saying = with_reminder(poll, options.log, [&] {
+    return text("waiting for MASTER_ADDR ", master.host, " to have an address", reason.empty() ? "" : " (", reason,
+                reason.empty() ? "" : ")");
+  });
   for (;;) {
     Found found = std::vector<HostAddress>();
-    if (Status goes_on = look_up(master.host, poll, found); !goes_on.ok()) return goes_on;
+    if (Status goes_on = look_up(master.host, saying, found); !goes_on.ok()) return goes_on;
     if (found.ok()) {
       const bool here = std::ranges::any_of(*found, is_here);
       return here || *options.place.rank != 0 || options.exchange ? Status() : not_here(master, *found);
@@ -109,7 +115,8 @@ Status check_master(const RendezvousOptions& options, const Poll& poll) {
     // A name service that fails for now may know it later, however long that takes.
     if (found.status().code() == Code::kInvalid && clock.now() >= until)
       return found.status().with_context("MASTER_ADDR");
-    if (Status goes_on = pause(kAgain, poll); !goes_on.ok()) return goes_on;
+    reason = found.status().message();
+    if (Status goes_on = pause(kAgain, saying); !goes_on.ok()) return goes_on;
   }
 }
 
@@ -138,7 +145,10 @@ Result<Address> find_rank_0(const RendezvousOptions& options, std::uint16_t port
   Address master = options.place.master;
   if (!options.exchange || options.place.world == 1) return master;
   const bool is_here = *options.place.rank == 0;
-  const auto found = is_here ? own_address(options, port) : options.exchange->find(poll);
+  const Poll saying = with_reminder(poll, options.log, [&] {
+    return text("waiting for rank 0 to tell its address by torchrun's store at ", master);
+  });
+  const auto found = is_here ? own_address(options, port) : options.exchange->find(saying);
   if (!found.ok()) return found.status();
   if (is_here) {
     if (Status published = options.exchange->publish(*found); !published.ok()) return published;

@@ -141,8 +141,15 @@ TEST_F(RendezvousFails, WhereThePortOfRankZeroIsTakenWithTheProgramThatHasIt) {
   ASSERT_TRUE(listener.ok()) << listener.status();
   const std::string owner = port_owner(run.master().port);
   EXPECT_NE(owner, "");
+  Overheard said;
+  RendezvousOptions guest = run.options(1);
+  guest.log = said.logger();
+  const int other = run.start(guest);
   EXPECT_EQ(run.status(run.start(0)), unavailable("MASTER_PORT ", run.master().port, " is taken by ", owner,
                                                   ": end what listens there, or choose another port for all ranks"));
+  // That program says nothing to those who call, and may be about to end and make room: the others wait, and say so.
+  EXPECT_TRUE(said.hears(text("waiting for rank 0 at ", run.master())));
+  run.interrupt(other);
 }
 
 TEST_F(RendezvousFails, WhereAnotherProgramAnswersInsteadOfRankZero) {
@@ -185,6 +192,32 @@ TEST_F(RendezvousFails, WhereTheMasterIsAnotherMachine) {
   EXPECT_THAT(run.status(run.start(options)).message(),
               AllOf(StartsWith("MASTER_ADDR 192.0.2.1 is not this machine, where rank 0 runs"),
                     HasSubstr("start rank 0 there, or set MASTER_ADDR to this machine's address")));
+  // The others find nobody there.
+  Overheard said;
+  RendezvousOptions guest = run.options(1);
+  guest.place.master.host = "192.0.2.1";
+  guest.log = said.logger();
+  const int other = run.start(guest);
+  EXPECT_TRUE(said.hears(text("waiting for rank 0 at 192.0.2.1:", run.master().port)));
+  run.interrupt(other);
+}
+
+TEST_F(RendezvousFails, WhoWaitsForTheAddressOfRankZeroSaysSo) {
+  Overheard said;
+  TestRun run(2);
+  RendezvousOptions guest = run.options(1);
+  guest.log = said.logger();
+  guest.place.agent_store = true;
+  guest.exchange = MasterExchange{.publish = {}, .find = [](const Poll& poll) -> Result<Address> {
+                                    for (;;) {
+                                      if (Status goes_on = poll(); !goes_on.ok()) return goes_on;
+                                      std::this_thread::yield();
+                                    }
+                                  }};
+  const int number = run.start(guest);
+  EXPECT_TRUE(said.hears(text("waiting for rank 0 to tell its address by torchrun's store at ", run.master())));
+  run.interrupt(number);
+  EXPECT_EQ(run.status(number), cancelled("interrupted"));
 }
 
 TEST_F(RendezvousFails, WithoutATokenUnlessAllIsOnLoopback) {
