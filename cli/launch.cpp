@@ -7,7 +7,7 @@
 #include "launch_ranks.h"
 #include "own_environment.h"
 #include "place_options.h"
-#include "ravnest/strategy/launch/visible_devices.h"
+#include "ravnest/strategy/place/visible_devices.h"
 
 namespace ravnest::cli {
 namespace {

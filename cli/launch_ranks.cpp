@@ -9,8 +9,8 @@
 #include "local_processes.h"
 #include "ravnest/base/random_id.h"
 #include "ravnest/net/held_port.h"
-#include "ravnest/strategy/launch/rank_environment.h"
 #include "ravnest/strategy/launch/run_token.h"
+#include "ravnest/strategy/place/rank_environment.h"
 #include "stop_signals.h"
 
 namespace ravnest::cli {

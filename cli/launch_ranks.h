@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
-#include "ravnest/strategy/launch/place.h"
+#include "ravnest/strategy/place/place.h"
 
 namespace ravnest::cli {
 

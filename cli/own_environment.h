@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "ravnest/strategy/launch/place.h"
+#include "ravnest/strategy/place/place.h"
 
 namespace ravnest::cli {
 

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "ravnest/base/status.h"
-#include "ravnest/strategy/launch/place.h"
 #include "ravnest/strategy/launch/rendezvous.h"
 #include "ravnest/strategy/launch/run_token.h"
+#include "ravnest/strategy/place/place.h"
 
 namespace ravnest::cli {
 

@@ -11,7 +11,7 @@
 #include "own_environment.h"
 #include "place_options.h"
 #include "ranges.h"
-#include "ravnest/strategy/launch/visible_devices.h"
+#include "ravnest/strategy/place/visible_devices.h"
 #include "run_train.h"
 #include "train_until_told.h"
 

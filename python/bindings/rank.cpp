@@ -13,8 +13,8 @@
 
 #include "bindings.h"
 #include "loop.h"
-#include "ravnest/strategy/launch/place.h"
-#include "ravnest/strategy/launch/visible_devices.h"
+#include "ravnest/strategy/place/place.h"
+#include "ravnest/strategy/place/visible_devices.h"
 #include "ravnest/train/rank/joint_source.h"
 #include "training_process.h"
 

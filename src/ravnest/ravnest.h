@@ -20,7 +20,7 @@
 #include "ravnest/train/node/node.h"
 
 // A rank of a data-parallel run that trains, as `ravnest train` does; and where a process learns which rank it is.
-#include "ravnest/strategy/launch/place.h"
+#include "ravnest/strategy/place/place.h"
 #include "ravnest/train/rank/rank_trainer.h"
 
 // All stages of a pipeline in this process.

@@ -20,8 +20,8 @@
 #include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
 #include "ravnest/net/address.h"
-#include "ravnest/strategy/launch/place.h"
 #include "ravnest/strategy/launch/run_token.h"
+#include "ravnest/strategy/place/place.h"
 #include "ravnest/transport/endpoint.h"
 #include "ravnest/wire/call_messages.h"
 

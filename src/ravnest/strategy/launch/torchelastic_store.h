@@ -5,8 +5,8 @@
 // store: it has no encryption, and whoever is not rank 0 fails at its certificate.
 #pragma once
 
-#include "ravnest/strategy/launch/place.h"
 #include "ravnest/strategy/launch/rendezvous.h"
+#include "ravnest/strategy/place/place.h"
 
 namespace ravnest::strategy {
 

@@ -14,7 +14,7 @@
 #include "ravnest/strategy/communicate/communicator.h"
 #include "ravnest/strategy/communicate/nccl_communicator.h"
 #include "ravnest/strategy/communicate/waiter.h"
-#include "ravnest/strategy/launch/place.h"
+#include "ravnest/strategy/place/place.h"
 
 namespace ravnest::train {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "ravnest/base/status.h"
-#include "ravnest/strategy/launch/place.h"
+#include "ravnest/strategy/place/place.h"
 #include "ravnest/train/rank/backend.h"
 
 namespace ravnest::train {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "ravnest/base/status.h"
-#include "ravnest/strategy/launch/place.h"
+#include "ravnest/strategy/place/place.h"
 
 namespace ravnest::strategy {
 

@@ -1,4 +1,4 @@
-#include "ravnest/strategy/launch/host_list.h"
+#include "ravnest/strategy/place/host_list.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "ravnest/strategy/launch/rank_environment.h"
+#include "ravnest/strategy/place/rank_environment.h"
 
 #include "ravnest/base/check.h"
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "ravnest/strategy/launch/place.h"
+#include "ravnest/strategy/place/place.h"
 
 namespace ravnest::strategy {
 

@@ -1,4 +1,4 @@
-#include "ravnest/strategy/launch/visible_devices.h"
+#include "ravnest/strategy/place/visible_devices.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What a launcher tells the ranks that it starts: torchrun's variables, so that a script for torchrun runs unchanged.
 #pragma once
 
-#include "ravnest/strategy/launch/place.h"
+#include "ravnest/strategy/place/place.h"
 
 namespace ravnest::strategy {
 

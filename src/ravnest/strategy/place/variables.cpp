@@ -1,4 +1,4 @@
-#include "ravnest/strategy/launch/variables.h"
+#include "ravnest/strategy/place/variables.h"
 
 #include <charconv>
 #include <system_error>

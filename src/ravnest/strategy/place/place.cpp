@@ -1,4 +1,4 @@
-#include "ravnest/strategy/launch/place.h"
+#include "ravnest/strategy/place/place.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "ravnest/strategy/launch/host_list.h"
-#include "ravnest/strategy/launch/variables.h"
+#include "ravnest/strategy/place/host_list.h"
+#include "ravnest/strategy/place/variables.h"
 #include "ravnest/transport/tcp/endpoint.h"
 
 namespace ravnest::strategy {
