@@ -2,7 +2,7 @@
 //
 // What ends a run: a rank that fails by itself, one that is lost, and one that has left while others still need it,
 // which shows when something that needs it breaks (`broke`): then whoever has heard of no failure within a moment
-// judges by what it sees. Whoever knows of a reason tells all others (stage/ending.h); and since a rank may be lost
+// decides by what it sees. Whoever knows of a reason tells all others (stage/ending.h); and since a rank may be lost
 // when it has told some of them only, what is better than the reason that was told before is passed on too, and whoever
 // has heard all waits a moment longer for it. So all that live end with the same sentence as long as messages between
 // them take less than a fraction of that moment, however many ranks fail, are lost or leave. A rank that hangs does not
@@ -58,9 +58,12 @@ class RankEnding {
   const std::optional<Status>& outcome() const { return outcome_; }
 
  private:
+  int world() const { return static_cast<int>(shown_.size()); }
+  void check_other(int rank) const;
   ToTell begin(wire::Failed reason, TimePoint now);
-  ToTell judge(TimePoint now);
-  TimePoint judges_at() const;
+  // By what is seen here, where nobody has told.
+  ToTell decide(TimePoint now);
+  TimePoint decides_at() const;
   void look(TimePoint now);
 
   const int rank_;

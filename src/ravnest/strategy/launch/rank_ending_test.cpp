@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
+#include <vector>
 
 namespace ravnest::strategy {
 namespace {
@@ -93,6 +95,14 @@ TEST_F(RankEndingTest, WhoHasLeftExplainsAtOnceWhatBreaks) {
 TEST_F(RankEndingTest, ARankBeyondTheWorldIsNotHeard) {
   EXPECT_FALSE(one_.on_failed(2, {77, false, "was interrupted"}, start_));
   EXPECT_FALSE(one_.has_begun());
+}
+
+TEST(RankEndingDeathTest, WhatOnlyADefectCanFeedItEndsTheProcess) {
+  const std::vector<std::string> shown = {"rank 0", "rank 1"};
+  EXPECT_DEATH(RankEnding(2, shown), "2 of 2");
+  EXPECT_DEATH((void)RankEnding(1, shown).on_lost(1, TimePoint()), "rank 1 of 2 hears about rank 1");
+  EXPECT_DEATH((void)RankEnding(1, shown).on_left(2, TimePoint()), "rank 1 of 2 hears about rank 2");
+  EXPECT_DEATH((void)RankEnding(1, shown).broke(Status(), TimePoint()), "something broke, and not what");
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ class Run {
       take(next->second);
       if (!outcome_.violation.empty()) return outcome_;
     }
-    judge();
+    check();
     return outcome_;
   }
 
@@ -197,7 +197,7 @@ class Run {
     if (own.machine.outcome()) {
       say(shown_[number], " ends: ", own.machine.outcome()->message());
       ++outcome_.endings;
-      judge_time(number);
+      check_time(number);
       return go(number, State::kEnded);
     }
     const TimePoint wakes = own.machine.wakes_at();
@@ -208,11 +208,11 @@ class Run {
 
   // -- what is promised
 
-  void judge_time(int number) {
+  void check_time(int number) {
     if (now_ > first_fault_ + kMost) violated(shown_[number], " ends ", (now_ - first_fault_) / 1000, " ms later");
   }
 
-  void judge() {
+  void check() {
     std::optional<std::string> sentence;
     for (int number = 0; number < world_; ++number) {
       const Rank& own = rank(number);
