@@ -90,6 +90,17 @@ def test_two_machines_train_what_one_does(machines, model, tmp_path):
     assert len((one / "losses.txt").read_text().splitlines()) == 14
 
 
+def test_a_rank_says_for_which_name_it_waits_while_no_name_service_answers(machines, model, tmp_path):
+    """The cable between the two leads to none."""
+    said = {"MASTER_ADDR": "train-0.train", "MASTER_PORT": "29501", "NODE_RANK": "1", "RAVNEST_TOKEN": TOKEN}
+    command_line = [*within(machines[1]), *words(model, "--devices", 1, "--nodes", 2)]
+    process = start_process(command_line, write_files(tmp_path / "one"), said)
+    try:
+        wait_for_line(process, "waiting for MASTER_ADDR train-0.train to have an address (")
+    finally:
+        end_run([process])
+
+
 def test_two_ranks_need_two_ports(model, tmp_path):
     (port,) = free_ports(1)
     process = start_process(words(model, "--devices", 3, "--ports", f"{port}-{port}"), write_files(tmp_path / "one"))
