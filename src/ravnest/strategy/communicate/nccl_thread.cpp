@@ -104,11 +104,11 @@ void NcclThread::run() {
         lock.lock();
         continue;
       }
-      NcclTask task = std::move(queue_.front());
+      current_ = std::move(queue_.front());
       queue_.pop_front();
       const std::uint64_t number = taken_ + 1;
       lock.unlock();
-      carry_out(std::exchange(task, {}), number);
+      carry_out(number);
       lock.lock();
     }
     if (closing_ && why_.ok() && !queue_.empty()) why_ = cancelled("the communicator was closed");
@@ -118,17 +118,19 @@ void NcclThread::run() {
     fail(unavailable("NCCL failed on rank ", options_.rank, " of ", options_.world, ": ", first_line(error.what())));
   }
   leave();
+  current_ = {};
 }
 
-void NcclThread::carry_out(NcclTask task, std::uint64_t number) {
-  const Status status = settle(task.call(comm_), task);
+void NcclThread::carry_out(std::uint64_t number) {
+  const Status status = settle(current_.call(comm_), current_);
   if (!status.ok()) {
     count_complete();
     fail_unless_told(status);
     return;
   }
-  task.taken();
-  running_.push_back({number, std::move(task.complete)});
+  current_.taken();
+  running_.push_back({number, std::move(current_.complete)});
+  current_ = {};
   {
     const MutexLock lock(mutex_);
     taken_ = number;

@@ -67,7 +67,7 @@ class NcclThread {
 
  private:
   void run();
-  void carry_out(NcclTask task, std::uint64_t number);
+  void carry_out(std::uint64_t number);
   // Asks until NCCL has done what it began.
   Status settle(nccl::Outcome outcome, const NcclTask& task);
   void keep_watch();
@@ -87,6 +87,8 @@ class NcclThread {
     std::function<bool()> complete;
   };
   nccl::Comm* comm_ = nullptr;
+  // The one that NCCL is being given. After a failure it is kept until the abort: NCCL may still write where it points.
+  NcclTask current_;
   std::deque<Running> running_;
 
   mutable Mutex mutex_;

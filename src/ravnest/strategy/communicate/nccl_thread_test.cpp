@@ -187,6 +187,29 @@ TEST_F(NcclThreads, OperationThatNcclRefusesBreaksTheCommunicator) {
   EXPECT_THAT(stand_in::calls(0), ElementsAre("init 1", "all_reduce float32 1", "abort"));
 }
 
+TEST_F(NcclThreads, WhatAnOperationWorksOnIsKeptUntilItIsAborted) {
+  for (const bool closes : {false, true}) {
+    stand_in::reset();
+    NcclThread& thread = add({});
+    ASSERT_EQ(thread.connect(id_, in(seconds(20))), Status());
+    stand_in::hang();
+    std::vector<std::string> before_it_was_freed;
+    std::shared_ptr<std::vector<float>> values(new std::vector<float>{1}, [&](std::vector<float>* own) {
+      before_it_was_freed = stand_in::calls(0);
+      delete own;
+    });
+    thread.issue(
+        {.what = "all-reduce", .call = [this, values](nccl::Comm* comm) { return all_reduce(*values).call(comm); }});
+    values.reset();
+    ASSERT_TRUE(eventually([] { return stand_in::calls(0).size() == 2; }));
+    if (!closes) thread.abort(unavailable("rank 3 was lost"));
+    thread.close();
+    EXPECT_THAT(before_it_was_freed, ElementsAre("init 1", "all_reduce float32 1", "abort"));
+    threads_.clear();
+    library_.get_unique_id(&id_);
+  }
+}
+
 TEST_F(NcclThreads, FirstReasonHolds) {
   NcclThread& thread = connected();
   stand_in::hang();
