@@ -41,7 +41,6 @@ Result<Met> Attendance::attend() {
   while (!meeting_.met() && !meeting_.failure()) {
     if (Status goes_on = poll_(); !goes_on.ok()) return interrupted(goes_on);
     if (Status heard = listen(clock_.now() + kPollEvery); !heard.ok()) return give_up(heard);
-    if (meeting_.knows_all() && !std::exchange(knew_all_, true)) forget_the_meeting();
     if (const auto complaint = door_->complaint()) perform(meeting_.fail(*complaint));
     if (Status reaches = check_master(); !reaches.ok()) return give_up(reaches);
     say_for_whom();
@@ -96,6 +95,8 @@ void Attendance::on_change(int from, transport::Event event) {
 }
 
 void Attendance::perform(const MeetingActions& actions) {
+  // Before the others hear that this rank is connected: what they send from then on is of the training.
+  if (meeting_.knows_all() && !std::exchange(knew_all_, true)) forget_the_meeting();
   for (const MeetingAction& action : actions) {
     if (const auto* reach = std::get_if<Reach>(&action)) {
       const Status met = endpoint_->meet(rank_name(reach->rank), reach->address);

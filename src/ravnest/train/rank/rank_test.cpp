@@ -41,6 +41,14 @@ TEST_F(RankTest, TwoRanksTrainAndValidateAsOneProcessWithTwiceTheBatch) {
   EXPECT_TRUE(std::filesystem::exists("trained/trained_state_dict.pt"));
 }
 
+// What one sends at once reaches the other before that one has heard that all have met: it must not be lost.
+TEST_F(RankTest, RanksThatHaveJustMetHearEachOther) {
+  for (int i = 0; i < 30; ++i) {
+    for (const Status& outcome : at_once([&](int rank) { return open(rank, 2).status(); }, 2))
+      ASSERT_EQ(outcome, Status());
+  }
+}
+
 // 30 samples for four ranks in batches of 7: 8, 8, 7 and 7 of them, so two ranks have a batch more than the others.
 TEST_F(RankTest, ARankThatHasNoBatchLeftTakesPartUntilTheLastOneHasNone) {
   TrainConfig uneven = config("epochs = 2");
