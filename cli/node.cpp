@@ -15,10 +15,7 @@ void run(NodeRequest request) {
   request.software = release();
   request.threads_are_set = std::getenv("OMP_NUM_THREADS") != nullptr;
   request.background = std::make_shared<Background>();
-  train_until_told(request.name, *request.background, [&](const std::function<Status()>& poll) {
-    request.poll = poll;
-    return run_node(request);
-  });
+  train_until_told(request.name, *request.background, [&](Told& told) { return run_node(request, told); });
 }
 
 }  // namespace
@@ -30,6 +27,7 @@ void add_node(CLI::App& app) {
   command->add_option("--config", request->config, "What to train on, how, and for how long")->capture_default_str();
   command->add_option("--node-data", request->node_data, "The folder with the plan")->capture_default_str();
   command->add_option("--trained", request->trained, "The folder to save this node's stage in")->capture_default_str();
+  command->add_option("--resume", request->resume, kResumeHelp)->expected(0, 1)->default_str("newest");
   command->footer(
       "Start one on each machine, in any order, all with the same train.toml; they wait for each other and end\n"
       "together. The data files are read on the first and on the last node of a cluster. Losses, accuracies and the\n"
@@ -44,6 +42,7 @@ void add_node(CLI::App& app) {
       "Examples:\n"
       "  ravnest node node_1\n"
       "  ravnest node node_1 --config runs/long.toml --trained /data/trained\n"
+      "  ravnest node node_1 --resume              goes on from the newest checkpoint\n"
       "  RAVNEST_NODE=node_1 ravnest node");
   command->callback([request] { run(*request); });
 }

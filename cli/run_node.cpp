@@ -36,9 +36,17 @@ Status share_cores(const NodeRequest& request, int threads) {
   return {};
 }
 
+// With a command line that says so.
+Status resume_from(const std::string& which, train::TrainConfig& config) {
+  if (!config.checkpoint)
+    return invalid("--resume needs checkpoints to go on from: give train.toml a [checkpoint] with their folder");
+  config.checkpoint->resume = which;
+  return {};
+}
+
 }  // namespace
 
-Status run_node(const NodeRequest& request) {
+Status run_node(const NodeRequest& request, Told& told) {
   train::NodeOptions options;
   options.name = request.name;
   options.node_data = request.node_data;
@@ -47,7 +55,10 @@ Status run_node(const NodeRequest& request) {
   options.background = request.background;
   const Logger log(request.name, Level::kInfo);
   options.log = log;
-  const auto config = train::read_settings(request.config);
+  auto config = train::read_settings(request.config);
+  if (config.ok() && request.resume) {
+    if (Status resumes = resume_from(*request.resume, *config); !resumes.ok()) config = resumes;
+  }
   if (!config.ok()) {
     // The others would wait for this node in vain. Who can't be told will see that it is not there.
     (void)train::Node::withdraw(options, {text("failed: ", config.status().message())});
@@ -66,10 +77,13 @@ Status run_node(const NodeRequest& request) {
   }
   auto trainer = train::Trainer::prepare(**node, *config, {.progress = &progress});
   if (!trainer.ok()) return trainer.status();
-  const auto outcome = trainer->train(request.poll);
+  if (config->checkpoint) told.want_end = [&node](const std::string& why) { return (*node)->want_end(why); };
+  const auto outcome = trainer->train(told.poll);
   if (!outcome.ok()) return outcome.status();
   std::cerr << outcome->summary << std::flush;
   (*node)->close();
+  if (outcome->ended_early)
+    std::cerr << "ravnest: " << *outcome->ended_early << "; --resume goes on from there" << std::endl;
   return {};
 }
 

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ravnest/base/status.h"
 #include "ravnest/net/background.h"
+#include "train_until_told.h"
 
 namespace ravnest::cli {
 
@@ -19,10 +21,11 @@ struct NodeRequest {
   std::string software;
   bool threads_are_set = false;            // by the environment: torch is left alone
   std::shared_ptr<Background> background;  // of train::NodeOptions
-  std::function<Status()> poll;            // asked every few milliseconds; its failure ends the run on all nodes
+  std::optional<std::string> resume;       // from which checkpoint; none: as train.toml says
 };
 
-// Until the run is over. Progress, messages and the summary go to standard error.
-Status run_node(const NodeRequest& request);
+// Until the run is over. Progress, messages and the summary go to standard error. A failure of the poll ends the run on
+// all nodes; it is asked every few milliseconds.
+Status run_node(const NodeRequest& request, Told& told);
 
 }  // namespace ravnest::cli

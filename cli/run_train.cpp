@@ -38,6 +38,10 @@ Result<train::TrainConfig> config_of(const TrainRequest& request) {
                    " something for pipelines only (`ravnest node`), where each node has a part of the model: leave ",
                    config->of_pipelines.size() == 1 ? "it" : "them", " out for `ravnest train`");
   }
+  if (config->checkpoint) {
+    return config->checkpoint->lines.at(invalid(
+        "checkpoints are for the nodes of a plan so far (`ravnest node`): leave [checkpoint] out for `ravnest train`"));
+  }
   if (config->data.shard == false && request.place.world > 1)
     return invalid(request.config.string(), ": shard = false, but ranks always share the data out: leave it out");
   if (config->strategy->name == "single" && request.place.world > 1) {

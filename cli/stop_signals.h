@@ -14,15 +14,16 @@ namespace ravnest::cli {
 inline constexpr int kInterruptedStatus = 130;
 
 // Ctrl-C, SIGTERM and, unless it is ignored as under nohup, SIGHUP as a descriptor that waiting calls watch, for as
-// long as the object lives. To be made before any thread, since threads inherit what is blocked. A signal that no one
-// took acts when the object goes.
+// long as the object lives; with `also` that signal, too. To be made before any thread, since threads inherit what is
+// blocked. A signal that no one took acts when the object goes.
 class StopSignals {
  public:
-  StopSignals() {
+  explicit StopSignals(int also = 0) {
     sigset_t signals;
     ::sigemptyset(&signals);
     ::sigaddset(&signals, SIGINT);
     ::sigaddset(&signals, SIGTERM);
+    if (also > 0) ::sigaddset(&signals, also);
     struct sigaction hangup {};
     if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) ::sigaddset(&signals, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
@@ -40,10 +41,12 @@ class StopSignals {
     pollfd waiting = {descriptor_, POLLIN, 0};
     return ::poll(&waiting, 1, 0) == 1;
   }
-  void take() const {
+  // All that came; the number of the last one, or 0.
+  int take() const {
     signalfd_siginfo taken;
-    while (::read(descriptor_, &taken, sizeof taken) > 0) {
-    }
+    int last = 0;
+    while (::read(descriptor_, &taken, sizeof taken) > 0) last = static_cast<int>(taken.ssi_signo);
+    return last;
   }
   // For a command that has done its work and is about to end: whatever comes from now on comes too late to end it.
   void block_until_exit() { until_exit_ = true; }

@@ -61,8 +61,8 @@ void run(TrainOptions& options) {
   request.gpus_are_chosen = environment.contains("CUDA_VISIBLE_DEVICES");
   Background none;
   train_until_told(request.place.world == 1 ? "the training" : strategy::rank_name(*request.place.rank), none,
-                   [&](const std::function<Status()>& poll) {
-                     request.poll = poll;
+                   [&](Told& told) {
+                     request.poll = told.poll;
                      return run_train(request);
                    });
 }

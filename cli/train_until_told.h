@@ -5,6 +5,7 @@
 #include <functional>
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include "commands.h"
 #include "last_words.h"
@@ -24,19 +25,32 @@ inline void finish_telling(Background& background, const StopSignals& signals) {
   }
 }
 
-// Runs `training`, whose poll fails with "NAME was interrupted" once somebody wants it to end. Throws the exit status,
+// What a training asks and says while it runs.
+struct Told {
+  std::function<Status()> poll;  // fails with "NAME was interrupted" once somebody wants it to end at once
+  // What SIGTERM and SIGUSR1, which machines send that are about to go, call instead, the first time: why the training
+  // is to end with a checkpoint. False: it cannot, and is to end at once.
+  std::function<bool(const std::string& why)> want_end = {};
+};
+
+// Runs `training`. Throws the exit status,
 // with the reason on standard error, unless it went well. To be called before this process has threads. `background` is
 // where the training tells others of failures.
 inline void train_until_told(const std::string& name, Background& background,
-                             const std::function<Status(const std::function<Status()>& poll)>& training) {
-  StopSignals signals;
+                             const std::function<Status(Told& told)>& training) {
+  StopSignals signals(SIGUSR1);
   bool interrupted = false;
-  const Status ended = training([&]() -> Status {
+  Told told;
+  told.poll = [&]() -> Status {
     if (!signals.came()) return {};
-    signals.take();
+    const int number = signals.take();
+    const auto want_end = std::exchange(told.want_end, nullptr);
+    if (want_end && number == SIGTERM && want_end("got SIGTERM")) return {};
+    if (want_end && number == SIGUSR1 && want_end("got SIGUSR1")) return {};
     interrupted = true;
     return cancelled(name, " was interrupted");
-  });
+  };
+  const Status ended = training(told);
   signals.block_until_exit();
   // Where all are interrupted at once this one may have heard of another's interruption before its own.
   if (interrupted || signals.came()) {

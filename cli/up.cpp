@@ -2,7 +2,9 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands.h"
@@ -21,21 +23,24 @@ struct UpOptions {
   std::filesystem::path config = "train.toml";
   std::filesystem::path node_data = "node_data";
   std::filesystem::path trained = "trained";
+  std::optional<std::string> resume;
   std::vector<std::string> command;
 };
 
 std::vector<std::string> command_of(const UpOptions& options, const std::string& name) {
   if (!options.command.empty()) return options.command;
   const std::string own = std::filesystem::read_symlink("/proc/self/exe").string();
-  return {own,
-          "node",
-          name,
-          "--config",
-          options.config.string(),
-          "--node-data",
-          options.node_data.string(),
-          "--trained",
-          options.trained.string()};
+  std::vector<std::string> words = {own,
+                                    "node",
+                                    name,
+                                    "--config",
+                                    options.config.string(),
+                                    "--node-data",
+                                    options.node_data.string(),
+                                    "--trained",
+                                    options.trained.string()};
+  if (options.resume) words.push_back("--resume=" + *options.resume);
+  return words;
 }
 
 void run_up(const UpOptions& options) {
@@ -45,7 +50,9 @@ void run_up(const UpOptions& options) {
   LocalRun run{.what = "nodes", .processes = {}, .after_failure = kAfterNodeFailure};
   for (const int node : nodes) {
     const std::string name = plan::node_name(node);
-    run.processes.push_back({name, command_of(options, name), {"RAVNEST_NODE=" + name}});
+    std::vector<std::string> variables = {"RAVNEST_NODE=" + name};
+    if (options.resume) variables.push_back("RAVNEST_RESUME=" + *options.resume);
+    run.processes.push_back({name, command_of(options, name), std::move(variables)});
   }
   const int status = require(run_local_processes(run, signals));
   signals.block_until_exit();
@@ -62,6 +69,9 @@ void add_up(CLI::App& app, bool has_node) {
   command->add_option("--node-data", options->node_data, "The folder with the plan")->capture_default_str();
   command->add_option("--trained", options->trained, "Without a command: where stages are saved")
       ->capture_default_str();
+  command->add_option("--resume", options->resume, std::string(kResumeHelp) + "; a script's Trainer hears of it")
+      ->expected(0, 1)
+      ->default_str("newest");
   command->add_option("command", options->command,
                       "What to run for each node, RAVNEST_NODE being its name; by default `ravnest node`");
   command->footer(
@@ -74,6 +84,8 @@ void add_up(CLI::App& app, bool has_node) {
       "Examples:\n"
       "  ravnest up                                trains with train.toml, without Python\n"
       "  ravnest up --config runs/long.toml\n"
+      "  ravnest up --resume                       goes on from the newest checkpoint\n"
+      "  ravnest up --resume=best -- python train.py\n"
       "  ravnest up -- python train.py --epochs 3  the same script for each node");
   command->callback([options, has_node] {
     if (!has_node && options->command.empty())

@@ -18,6 +18,7 @@ const char* name_of(wire::PassKind kind) {
     case wire::PassKind::kValidate: return "validate";
     case wire::PassKind::kPredict: return "predict";
     case wire::PassKind::kAverage: return "average";
+    case wire::PassKind::kSnapshot: return "snapshot";
   }
   return "";
 }
@@ -37,11 +38,21 @@ py::dict to_dict(const wire::PassHead& head) {
 
 py::object to_python(const c10::IValue& value) { return value.isTensor() ? py::cast(value.toTensor()) : py::none(); }
 
-std::unique_ptr<optim::Optimizer> stepped_by(py::function function) {
+std::unique_ptr<optim::Optimizer> stepped_by(const ForeignOptimizerForm& form) {
+  const auto& [name, step, state, load] = form;
   optim::OptimizerCallbacks callbacks;
-  callbacks.step = [function = held(std::move(function))](std::span<const optim::ParameterGroup>,
-                                                          std::span<const at::Tensor> parameters,
-                                                          std::span<const at::Tensor> gradients) {
+  callbacks.state = [function = held(state)] {
+    const py::gil_scoped_acquire gil;
+    return state_from(call(*function).cast<py::dict>());
+  };
+  callbacks.load = [function = held(load)](std::span<const at::Tensor>, const optim::OptimizerState& saved) {
+    const py::gil_scoped_acquire gil;
+    call(*function, state_of(saved));
+    return Status();
+  };
+  callbacks.step = [function = held(step)](std::span<const optim::ParameterGroup>,
+                                           std::span<const at::Tensor> parameters,
+                                           std::span<const at::Tensor> gradients) {
     const py::gil_scoped_acquire gil;
     py::list own;
     py::list given;
@@ -49,8 +60,7 @@ std::unique_ptr<optim::Optimizer> stepped_by(py::function function) {
     for (const at::Tensor& gradient : gradients) given.append(gradient.defined() ? py::cast(gradient) : py::none());
     call(*function, own, given);
   };
-  return std::make_unique<optim::CallbackOptimizer>("callback", std::vector<optim::ParameterGroup>(),
-                                                    std::move(callbacks));
+  return std::make_unique<optim::CallbackOptimizer>(name, std::vector<optim::ParameterGroup>(), std::move(callbacks));
 }
 
 }  // namespace
@@ -67,7 +77,7 @@ worker::Criterion criterion_of(py::function function) {
 }
 
 std::unique_ptr<optim::Optimizer> optimizer_of(const OptimizerForm& form) {
-  if (const auto* function = std::get_if<py::function>(&form)) return stepped_by(*function);
+  if (const auto* foreign = std::get_if<ForeignOptimizerForm>(&form)) return stepped_by(*foreign);
   if (const auto* named = std::get_if<NamedOptimizerForm>(&form)) {
     const auto& [name, options, groups] = *named;
     return accepted(optim::make_optimizer(name, options, groups_of(groups)));

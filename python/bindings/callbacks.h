@@ -21,8 +21,10 @@ worker::Criterion criterion_of(pybind11::function function);
 
 // Name, options and groups, as _core.Optimizer is made of.
 using NamedOptimizerForm = std::tuple<std::string, optim::Options, std::vector<pybind11::dict>>;
-// None, one by name, or function(parameters, gradients or None) that makes one step.
-using OptimizerForm = std::variant<std::monostate, NamedOptimizerForm, pybind11::function>;
+// One of the user's: its name, and three functions: step(parameters, gradients or None) makes one step, state() gives
+// what state_of gives, and load(state) takes that back.
+using ForeignOptimizerForm = std::tuple<std::string, pybind11::function, pybind11::function, pybind11::function>;
+using OptimizerForm = std::variant<std::monostate, NamedOptimizerForm, ForeignOptimizerForm>;
 
 // Null for None. ValueError for names and options that do not exist.
 std::unique_ptr<optim::Optimizer> optimizer_of(const OptimizerForm& form);
@@ -31,6 +33,8 @@ std::unique_ptr<optim::Optimizer> optimizer_of(const OptimizerForm& form);
 std::vector<optim::ParameterGroup> groups_of(const std::vector<pybind11::dict>& dicts);
 // {"state": {index: {name: tensor}}, "param_groups": [...]}, as an optimizer's state_dict.
 pybind11::dict state_of(const optim::Optimizer& optimizer);
+pybind11::dict state_of(const optim::OptimizerState& state);
+optim::OptimizerState state_from(const pybind11::dict& state);
 
 // What the function raises becomes a std::runtime_error with its message, whoever catches it; but Ctrl-C stays what it
 // is: a rank calls such functions on Python's main thread. With the GIL held.

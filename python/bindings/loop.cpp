@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "ravnest/checkpoint/interval.h"
 #include "ravnest/train/loop/feeder.h"
 #include "ravnest/train/loop/leaf_labels.h"
 #include "ravnest/train/node/labels.h"
@@ -69,7 +70,15 @@ std::vector<at::Tensor> model_inputs_of(const py::list& inputs) {
 
 Status PyBatchSource::begin(std::uint64_t number) {
   const py::gil_scoped_acquire gil;
-  items_ = py::iter(begin_(number));
+  number_ = number;
+  items_ = py::iter(begin_(number, 0));
+  return {};
+}
+
+Status PyBatchSource::skip(std::uint64_t batches) {
+  if (batches == 0) return {};
+  const py::gil_scoped_acquire gil;
+  items_ = py::iter(begin_(number_, batches));
   return {};
 }
 
@@ -87,6 +96,10 @@ void bind_loop(py::module_& module) {
   module.def(
       "label_digest", [](const std::vector<at::Tensor>& labels) { return train::label_digest(labels); },
       py::arg("labels"));
+  // ValueError for what does not say how often checkpoints are made.
+  module.def(
+      "check_every", [](const std::string& written) { (void)accepted(checkpoint::parse_interval(written)); },
+      py::arg("written"));
   py::class_<train::BatchCounts, std::shared_ptr<train::BatchCounts>>(module, "BatchCounts")
       .def(py::init<std::string, std::string>(), py::arg("what"), py::arg("unit"))
       .def(

@@ -19,7 +19,7 @@ Status poll_signals();
 // are undefined.
 std::vector<at::Tensor> model_inputs_of(const pybind11::list& inputs);
 
-// begin(number) gives an iterator of (flat inputs, digest). The GIL is taken only while Python iterates; what the
+// begin(number, skip) gives an iterator of (flat inputs, digest). The GIL is taken only while Python iterates; what the
 // user's loader raises is thrown as it is, for whoever called the loop from Python.
 class PyBatchSource final : public train::BatchSource {
  public:
@@ -28,6 +28,8 @@ class PyBatchSource final : public train::BatchSource {
 
   Status begin(std::uint64_t number) override;
   Result<std::optional<train::SourceBatch>> next() override;
+  // By begin(number, skip): a loader need not load what is left out.
+  Status skip(std::uint64_t batches) override;
   std::uint64_t batches() const override { return batches_; }
   train::BatchCounts& counts() { return *counts_; }
 
@@ -35,6 +37,7 @@ class PyBatchSource final : public train::BatchSource {
   pybind11::function begin_;
   std::shared_ptr<train::BatchCounts> counts_;
   std::uint64_t batches_;
+  std::uint64_t number_ = 0;
   pybind11::iterator items_;
 };
 

@@ -65,12 +65,23 @@ py::dict to_dict(const wire::Closed& closed) {
   py::dict result;
   result["accuracy"] = closed.accuracy;
   result["goes_on"] = closed.goes_on;
+  result["ended_early"] = closed.ended_early;
   return result;
 }
 
 wire::Closed finish(PyNode& own, bool save, const std::string& run, bool goes_on) {
   const py::gil_scoped_release release;
   return unwrap(own.node->finish({save, run, own.position->epoch}, goes_on, poll_signals));
+}
+
+// What the run goes on from: the update of the checkpoint; 0: it begins anew.
+std::uint64_t begin_run(PyNode& own) {
+  const py::gil_scoped_release release;
+  unwrap(own.node->begin_run(poll_signals));
+  const auto& resumed = own.node->resumed();
+  if (!resumed) return 0;
+  own.position->go_on = train::go_on_from(*resumed);
+  return resumed->updates;
 }
 
 wire::Closed serve(PyNode& own) {
@@ -150,6 +161,11 @@ void bind_node(py::module_& module) {
           "name_of", [](const PyNode& own, int stage) { return own.node->name_of(stage); }, py::arg("stage"))
       .def(
           "begin", [](PyNode& own, const std::string& call) { unwrap(own.node->begin(call)); }, py::arg("call"))
+      .def("begin_run", &begin_run)
+      .def(
+          "want_end", [](PyNode& own, const std::string& why) { return own.node->want_end(why); }, py::arg("why"))
+      .def("end_wanted", [](const PyNode& own) { return own.node->end_wanted(); })
+      .def_property_readonly("last_checkpoint", [](const PyNode& own) { return own.node->last_checkpoint(); })
       .def("serve", [](PyNode& own) { return to_dict(serve(own)); })
       .def("average",
            [](PyNode& own) {

@@ -75,35 +75,51 @@ std::vector<ParameterGroup> groups_of(const std::vector<py::dict>& dicts) {
 
 namespace {
 
-py::dict dict_of(const std::vector<NamedTensors>& tensors) {
+// By parameter: tensors, and what is none.
+py::dict dict_of(const OptimizerState& state) {
   py::dict result;
-  for (std::size_t index = 0; index < tensors.size(); ++index) {
-    if (tensors[index].empty()) continue;
+  for (std::size_t index = 0; index < std::max(state.tensors.size(), state.values.size()); ++index) {
     py::dict named;
-    for (const auto& [name, tensor] : tensors[index]) named[py::str(name)] = tensor;
-    result[py::int_(index)] = named;
+    if (index < state.tensors.size()) {
+      for (const auto& [name, tensor] : state.tensors[index]) named[py::str(name)] = tensor;
+    }
+    if (index < state.values.size()) {
+      for (const auto& [name, value] : state.values[index]) named[py::str(name)] = py::cast(value);
+    }
+    if (!named.empty()) result[py::int_(index)] = named;
   }
   return result;
 }
 
-std::vector<NamedTensors> named_tensors_of(const py::dict& dict) {
-  std::vector<NamedTensors> tensors;
+void fill_in(OptimizerState& state, const py::dict& dict) {
   for (const auto& [key, value] : dict) {
     const auto index = py::cast<std::size_t>(key);
-    if (tensors.size() <= index) tensors.resize(index + 1);
-    for (const auto& [name, tensor] : py::cast<py::dict>(value)) {
-      if (!tensor.is_none()) tensors[index].emplace(py::cast<std::string>(name), py::cast<at::Tensor>(tensor));
+    if (state.tensors.size() <= index) state.tensors.resize(index + 1);
+    if (state.values.size() <= index) state.values.resize(index + 1);
+    for (const auto& [name, item] : py::cast<py::dict>(value)) {
+      if (item.is_none()) continue;
+      if (py::isinstance<at::Tensor>(item) || THPVariable_Check(item.ptr()))
+        state.tensors[index].emplace(py::cast<std::string>(name), py::cast<at::Tensor>(item));
+      else
+        state.values[index].emplace(py::cast<std::string>(name), py::cast<Option>(item));
     }
   }
-  return tensors;
 }
 
 }  // namespace
 
-py::dict state_of(const Optimizer& optimizer) {
-  const OptimizerState state = optimizer.state();
+OptimizerState state_from(const py::dict& dict) {
+  OptimizerState state;
+  state.groups = groups_of(py::cast<std::vector<py::dict>>(dict["param_groups"]));
+  fill_in(state, py::cast<py::dict>(dict["state"]));
+  return state;
+}
+
+py::dict state_of(const Optimizer& optimizer) { return state_of(optimizer.state()); }
+
+py::dict state_of(const OptimizerState& state) {
   py::dict result;
-  result["state"] = dict_of(state.tensors);
+  result["state"] = dict_of(state);
   result["param_groups"] = dicts_of(state.groups);
   return result;
 }
@@ -111,8 +127,7 @@ py::dict state_of(const Optimizer& optimizer) {
 namespace {
 
 void load_state(Optimizer& optimizer, const py::iterable& parameters, const py::dict& state) {
-  accept(optimizer.load(tensors_of(parameters), {groups_of(py::cast<std::vector<py::dict>>(state["param_groups"])),
-                                                 named_tensors_of(py::cast<py::dict>(state["state"]))}));
+  accept(optimizer.load(tensors_of(parameters), state_from(state)));
 }
 
 void step(Optimizer& optimizer, const py::iterable& parameters, const py::iterable& gradients) {
@@ -141,14 +156,16 @@ std::unique_ptr<Optimizer> from_functions(std::string name, const std::vector<py
   if (state) {
     callbacks.state = [function = held(*state)] {
       const py::gil_scoped_acquire acquire;
-      return named_tensors_of((*function)());
+      OptimizerState state;
+      fill_in(state, py::cast<py::dict>((*function)()));
+      return state;
     };
   }
   if (load_function) {
     callbacks.load = [function = held(*load_function)](std::span<const at::Tensor> parameters,
                                                        const OptimizerState& saved) {
       const py::gil_scoped_acquire acquire;
-      (*function)(list_of(parameters), dict_of(saved.tensors));
+      (*function)(list_of(parameters), dict_of(saved));
       return Status();
     };
   }
@@ -183,7 +200,7 @@ void bind_optimizers(py::module_& module) {
       .def("step", &step, py::arg("parameters"), py::arg("gradients"))
       .def("groups", [](const Optimizer& optimizer) { return dicts_of(optimizer.groups()); })
       .def("set_option", &set_option, py::arg("group"), py::arg("name"), py::arg("value"))
-      .def("state", &state_of)
+      .def("state", static_cast<py::dict (*)(const Optimizer&)>(&state_of))
       .def("load", &load_state, py::arg("parameters"), py::arg("state"));
   module.def("optimizer_names", [] {
     const auto names = optim::optimizer_names();

@@ -21,6 +21,27 @@ std::function<void(std::uint64_t)> counter_of(const std::optional<py::function>&
   };
 }
 
+worker::OwnState own_state_of(const std::pair<py::function, py::function>& functions) {
+  worker::OwnState state;
+  state.capture = [function = held(functions.first)] {
+    const py::gil_scoped_acquire gil;
+    const auto [tensors, words] = call(*function).cast<std::pair<py::dict, std::string>>();
+    worker::OwnState::Captured captured;
+    for (const auto& [name, tensor] : tensors)
+      captured.tensors.emplace_back(py::cast<std::string>(name), py::cast<at::Tensor>(tensor));
+    captured.text = words;
+    return captured;
+  };
+  state.restore = [function = held(functions.second)](const worker::OwnState::Captured& captured) {
+    const py::gil_scoped_acquire gil;
+    py::dict tensors;
+    for (const auto& [name, tensor] : captured.tensors) tensors[py::str(name)] = tensor;
+    call(*function, tensors, captured.text);
+    return Status();
+  };
+  return state;
+}
+
 std::unique_ptr<optim::Optimizer> steered(const OptimizerForm& form, const std::shared_ptr<train::Steering>& steering) {
   std::unique_ptr<optim::Optimizer> made = optimizer_of(form);
   if (!std::holds_alternative<NamedOptimizerForm>(form)) return made;
@@ -55,6 +76,12 @@ train::TrainingOptions training_options_of(const PyTrainingOptions& given,
   options.settings = given.settings;
   options.record.loss_file = given.loss_file;
   options.record.accuracy_file = given.accuracy_file;
+  options.scheduled = given.scheduled;
+  if (given.criterion_state) options.criterion_state = own_state_of(*given.criterion_state);
+  options.checkpoints.folder = given.checkpoint;
+  options.checkpoints.every = accepted(checkpoint::parse_interval(given.checkpoint_every));
+  options.checkpoints.retention = {given.checkpoint_keep, given.checkpoint_keep_every, given.checkpoint_best};
+  options.checkpoints.resume = given.resume;
   return options;
 }
 
@@ -80,7 +107,15 @@ void bind_training_options(py::module_& module) {
       .def_readwrite("on_update", &PyTrainingOptions::on_update)
       .def_readwrite("loss_file", &PyTrainingOptions::loss_file)
       .def_readwrite("accuracy_file", &PyTrainingOptions::accuracy_file)
-      .def_readwrite("settings", &PyTrainingOptions::settings);
+      .def_readwrite("settings", &PyTrainingOptions::settings)
+      .def_readwrite("scheduled", &PyTrainingOptions::scheduled)
+      .def_readwrite("criterion_state", &PyTrainingOptions::criterion_state)
+      .def_readwrite("checkpoint", &PyTrainingOptions::checkpoint)
+      .def_readwrite("checkpoint_every", &PyTrainingOptions::checkpoint_every)
+      .def_readwrite("checkpoint_keep", &PyTrainingOptions::checkpoint_keep)
+      .def_readwrite("checkpoint_keep_every", &PyTrainingOptions::checkpoint_keep_every)
+      .def_readwrite("checkpoint_best", &PyTrainingOptions::checkpoint_best)
+      .def_readwrite("resume", &PyTrainingOptions::resume);
 }
 
 }  // namespace ravnest::python

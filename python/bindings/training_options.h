@@ -36,6 +36,15 @@ struct PyTrainingOptions {
   std::string loss_file = "losses.txt";
   std::string accuracy_file = "val_accuracies.txt";
   std::map<std::string, std::string> settings;
+  bool scheduled = false;
+  // Functions of a criterion that keeps something: capture() -> ({name: tensor}, text), and restore(tensors, text).
+  std::optional<std::pair<pybind11::function, pybind11::function>> criterion_state;
+  std::string checkpoint;  // a folder; empty: there are none
+  std::string checkpoint_every = "epoch";
+  std::uint64_t checkpoint_keep = 2;
+  std::uint64_t checkpoint_keep_every = 0;
+  bool checkpoint_best = false;
+  std::string resume;
 };
 
 // ValueError for names that do not exist, and for what does not go together. An optimizer by name takes what `steering`

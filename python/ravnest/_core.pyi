@@ -7,7 +7,7 @@ import os
 import pathlib
 import torch
 import typing
-__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw', 'withdraw_rank']
+__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_every', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw', 'withdraw_rank']
 class Error(RuntimeError):
     of_another: bool
 class Model:
@@ -156,14 +156,32 @@ class TrainingOptions:
     accuracy_file: str
     average: str
     average_optim: bool
+    checkpoint: str
+    checkpoint_best: bool
+    checkpoint_every: str
     compression: str
     criterion: collections.abc.Callable | None
+    criterion_state: tuple[collections.abc.Callable, collections.abc.Callable] | None
     loss_file: str
     on_epochs: collections.abc.Callable | None
     on_update: collections.abc.Callable | None
     recompute: bool
+    resume: str
     schedule: str
+    scheduled: bool
     def __init__(self) -> None:
+        ...
+    @property
+    def checkpoint_keep(self) -> int:
+        ...
+    @checkpoint_keep.setter
+    def checkpoint_keep(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def checkpoint_keep_every(self) -> int:
+        ...
+    @checkpoint_keep_every.setter
+    def checkpoint_keep_every(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
     @property
     def clip_norm(self) -> float:
@@ -190,10 +208,10 @@ class TrainingOptions:
     def nesterov(self, arg0: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex] | None) -> None:
         ...
     @property
-    def optimizer(self) -> None | tuple[str, dict[str, bool | int | float | str | list[float]], list[dict]] | collections.abc.Callable:
+    def optimizer(self) -> None | tuple[str, dict[str, bool | int | float | str | list[float]], list[dict]] | tuple[str, collections.abc.Callable, collections.abc.Callable, collections.abc.Callable]:
         ...
     @optimizer.setter
-    def optimizer(self, arg0: None | tuple[str, collections.abc.Mapping[str, bool | typing.SupportsInt | typing.SupportsIndex | typing.SupportsFloat | typing.SupportsIndex | str | collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]], collections.abc.Sequence[dict]] | collections.abc.Callable) -> None:
+    def optimizer(self, arg0: None | tuple[str, collections.abc.Mapping[str, bool | typing.SupportsInt | typing.SupportsIndex | typing.SupportsFloat | typing.SupportsIndex | str | collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]], collections.abc.Sequence[dict]] | tuple[str, collections.abc.Callable, collections.abc.Callable, collections.abc.Callable]) -> None:
         ...
     @property
     def reduce_factor(self) -> int:
@@ -232,11 +250,15 @@ class Node(TrainingProcess):
         ...
     def begin(self, call: str) -> None:
         ...
+    def begin_run(self) -> int:
+        ...
     def bytes_sent(self) -> int:
         ...
     def close(self) -> None:
         ...
     def configure(self, options: TrainingOptions, *, shows_progress: bool) -> None:
+        ...
+    def end_wanted(self) -> str | None:
         ...
     def finish(self, *, save: bool, run: str, goes_on: bool = False) -> dict:
         ...
@@ -252,6 +274,8 @@ class Node(TrainingProcess):
         ...
     def summary(self, *, seconds: typing.SupportsFloat | typing.SupportsIndex, samples: typing.SupportsInt | typing.SupportsIndex, epochs: typing.SupportsInt | typing.SupportsIndex) -> str:
         ...
+    def want_end(self, why: str) -> bool:
+        ...
     @property
     def batch(self) -> int:
         ...
@@ -260,6 +284,9 @@ class Node(TrainingProcess):
         ...
     @property
     def clusters(self) -> int:
+        ...
+    @property
+    def last_checkpoint(self) -> int:
         ...
     @property
     def name(self) -> str:
@@ -386,10 +413,10 @@ class ClusterOptions:
     def microbatches(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
     @property
-    def optimizers(self) -> list[None | tuple[str, dict[str, bool | int | float | str | list[float]], list[dict]] | collections.abc.Callable]:
+    def optimizers(self) -> list[None | tuple[str, dict[str, bool | int | float | str | list[float]], list[dict]] | tuple[str, collections.abc.Callable, collections.abc.Callable, collections.abc.Callable]]:
         ...
     @optimizers.setter
-    def optimizers(self, arg0: collections.abc.Sequence[None | tuple[str, collections.abc.Mapping[str, bool | typing.SupportsInt | typing.SupportsIndex | typing.SupportsFloat | typing.SupportsIndex | str | collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]], collections.abc.Sequence[dict]] | collections.abc.Callable]) -> None:
+    def optimizers(self, arg0: collections.abc.Sequence[None | tuple[str, collections.abc.Mapping[str, bool | typing.SupportsInt | typing.SupportsIndex | typing.SupportsFloat | typing.SupportsIndex | str | collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]], collections.abc.Sequence[dict]] | tuple[str, collections.abc.Callable, collections.abc.Callable, collections.abc.Callable]]) -> None:
         ...
     @property
     def seed(self) -> int:
@@ -487,6 +514,8 @@ class Value:
     def id(self) -> int:
         ...
 def chain_step(graph: Model, cuts: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], inputs: list, criterion: collections.abc.Callable, *, seed: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    ...
+def check_every(written: str) -> None:
     ...
 def check_pool(file: str) -> None:
     ...

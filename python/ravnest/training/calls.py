@@ -1,12 +1,15 @@
 """The calls that all nodes of a cluster make together: begun, served and left in the same order everywhere."""
 
+import sys
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from ..engine.named_tensors import NamedTensors
 from ..errors import Error
+from .checkpoints import Checkpoints
 from .criterion import Faults, farewell_of
+from .endings import end_by
 from .run import Run, serve
 
 
@@ -23,6 +26,7 @@ class Calls(NamedTensors):
         clusters: How many clusters train side by side.
         run: What the root feeds.
         stop_at_nan: Whether the run ends with an error at the first loss that is not finite.
+        checkpoints: Which ones the run makes; None: none.
     """
 
     name: str
@@ -38,6 +42,7 @@ class Calls(NamedTensors):
         self._run_id = uuid.uuid4().hex[:12]
         self._faults = Faults()
         self.stop_at_nan = False
+        self.checkpoints: Checkpoints | None = None
 
     def _configure(self, core: Any) -> None:
         """Tell the core how this run trains; the first time of all calls, and what may change at each."""
@@ -110,14 +115,20 @@ class Calls(NamedTensors):
         self._served = True
         self._call = name
         try:
+            if name == "train" and self.checkpoints is not None:
+                self._begin_run(core)
             self._begin(core, name, settings)
             if not self.is_root:
-                return serve(core, name)
+                accuracy, ended = serve(core, name)
+                return accuracy if ended is None else self._end_early(ended)
             result = body()
             if self._call is not None:
                 self.leave_call(save)
             return result
         except BaseException as error:
+            ends = self.is_root and self.checkpoints is not None and isinstance(error, Error)
+            if ends and self._core is not None and core.end_wanted() is not None:
+                self._end_early(core.finish(save=False, run=self._run_id)["ended_early"])
             self._faults.explain(error)
             raised = self._end_run(core, error)
             if raised is error:
@@ -125,6 +136,31 @@ class Calls(NamedTensors):
             raise raised from raised.__cause__
         finally:
             self._call = None
+
+    def keep_checkpoints(self, checkpoints: Checkpoints) -> None:
+        """Make checkpoints while training, and go on from one if asked to; before the first call.
+
+        Args:
+            checkpoints: Which ones.
+        """
+        if self._configured:
+            raise ValueError(f"{self.name} trains already: give checkpoint= to the first Trainer of a node")
+        if self.strategy is not None or self.clusters > 1:
+            whose = "ranks have none" if self.strategy is not None else f"the plan has {self.clusters}"
+            raise ValueError(f"checkpoint= is for the nodes of one cluster so far, and {whose}: leave it out")
+        self.checkpoints = checkpoints
+
+    def _begin_run(self, core: Any) -> None:
+        """All agree on what the run goes on from; what asks this process to end makes a checkpoint from now on."""
+        core.begin_run()
+        end_by(core.want_end)
+
+    def _end_early(self, why: str) -> NoReturn:
+        """The run was asked to end, and its checkpoint is there: this process ends well."""
+        self._core.close()
+        self._core = self._call = None
+        print(f"ravnest: {why}; resume=True or RAVNEST_RESUME=1 goes on from there", file=sys.stderr, flush=True)
+        raise SystemExit(0)
 
     def get_latest_weights(self) -> None:
         """Take the newest weights of the other clusters, by a round with them; a cluster that comes late adds nothing.

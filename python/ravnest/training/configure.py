@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .. import _core
 from ..engine.signature import Signature
-from .criterion import Criterion, from_labels
+from .criterion import Criterion, criterion_state, from_labels
 from .labels import label_part, leaf_labels
 from .optimizers import OptimizerForm
 from .sharding import share_of
@@ -49,6 +49,10 @@ def configure(
         "microbatches": str(node.microbatches),
         "shard": "true" if node.shard else "false",
     }
+    options.scheduled = any(step is not None for step in steps)
+    options.criterion_state = criterion_state(node.criterion) if criterion is not None else None
+    if node.checkpoints is not None:
+        node.checkpoints.tell(options)
     core.configure(options, shows_progress=node.progress and node.is_root)
 
 

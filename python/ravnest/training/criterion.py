@@ -1,6 +1,7 @@
 """What the leaf makes of a pass's outputs."""
 
 import dataclasses
+import json
 import os
 import re
 import traceback
@@ -180,3 +181,41 @@ def _reason_of(error: BaseException) -> str:
     if isinstance(error, Error):
         return f"failed: {error}"
     return f"failed: its script raised {brief(error)}"
+
+
+class CriterionState:
+    """What a criterion with a state_dict keeps, as a checkpoint holds it: tensors, and the rest as a text."""
+
+    def __init__(self, criterion):
+        self._criterion = criterion
+
+    def get(self) -> tuple[dict[str, torch.Tensor], str]:
+        """The tensors by name, and all else as JSON."""
+        tensors, others = {}, {}
+        for name, value in self._criterion.state_dict().items():
+            if isinstance(value, torch.Tensor):
+                tensors[name] = value
+            elif value is None or isinstance(value, bool | int | float | str):
+                others[name] = value
+            else:
+                raise TypeError(
+                    f"a checkpoint cannot hold what the criterion keeps as {name}, a {type(value).__name__}: it holds "
+                    "tensors, numbers and strings"
+                )
+        return tensors, json.dumps(others) if others or not tensors else ""
+
+    def set(self, tensors: dict[str, torch.Tensor], others: str) -> None:
+        """Take back what `get` gave."""
+        self._criterion.load_state_dict({**tensors, **(json.loads(others) if others else {})})
+
+
+def criterion_state(criterion) -> tuple[Callable, Callable] | None:
+    """Functions that give and take what the criterion keeps; None where it keeps nothing."""
+    if not callable(getattr(criterion, "state_dict", None)) or not callable(
+        getattr(criterion, "load_state_dict", None)
+    ):
+        return None
+    if not criterion.state_dict():
+        return None
+    state = CriterionState(criterion)
+    return guarded("the criterion", state.get), guarded("the criterion", state.set)

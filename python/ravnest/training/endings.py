@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .. import _core
 from ..errors import Error, Interrupted
@@ -39,6 +39,28 @@ def end_in_words(name: str) -> None:
         if signal.getsignal(number) is usual or number in _heeded:
             _heeded[number] = os.getpid()
             signal.signal(number, _interrupt)
+
+
+def end_by(want_end: Callable[[str], bool]) -> None:
+    """From now on SIGTERM and SIGUSR1, which machines send that are about to go, end the run with a checkpoint.
+
+    `want_end(why)` asks for that, and says whether it will be. Otherwise, and the second time, signals act as ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+
+    def ask(number, frame):
+        if number in _heeded:
+            signal.signal(number, _interrupt)
+        else:
+            signal.signal(number, signal.SIG_DFL)
+        if not want_end(f"got {signal.Signals(number).name}"):
+            os.kill(os.getpid(), number)
+
+    if signal.getsignal(signal.SIGTERM) is _interrupt:
+        signal.signal(signal.SIGTERM, ask)
+    if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
+        signal.signal(signal.SIGUSR1, ask)
 
 
 @contextlib.contextmanager

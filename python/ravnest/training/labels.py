@@ -2,32 +2,37 @@
 
 import contextlib
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, TensorDataset, default_collate
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 
 from .._core import BatchCounts, Labels, label_digest
 from ..errors import Error
 from .sharding import Share, share_of
 
 
-def items_of(source: Iterable, seed: int, epoch: int, batch_size: int | None = None) -> Iterator:
+def items_of(source: Iterable, seed: int, epoch: int, batch_size: int | None = None, skip: int = 0) -> Iterator:
     """One epoch of `source`: a loader, a tensor (cut into batches), or anything that can be iterated anew.
+
+    The first `skip` items are left out; a DataLoader over a data set that can be indexed does not load them.
 
     The order of a shuffled DataLoader depends on `seed` and `epoch` alone (on the first seed of its generator, where it
     was given one), so that root and leaf go through their loaders alike. torch's own generator is not touched: the
     stage that this process computes draws from it at the same time.
     """
     if isinstance(source, torch.Tensor):
-        yield from source.split(batch_size or len(source))
+        yield from source.split(batch_size or len(source))[skip:]
         return
     if not isinstance(source, DataLoader):
-        yield from source
+        yield from itertools.islice(source, skip, None)
         return
-    with _keyed(source, seed, epoch):
+    with _keyed(source, seed, epoch), _without_the_first(source, skip) as left_out:
         iterator = _batches_at_once(source) or iter(source)
+        for _ in range(skip - left_out):
+            next(iterator, None)
         first = next(iterator, iterator)
     if first is not iterator:
         yield first
@@ -50,9 +55,9 @@ class Items:
         self._source: Any = source
         self.batch_counts = BatchCounts("train_loader", "epoch")
 
-    def items_of_epoch(self, number: int) -> Iterator:
-        """The items of an epoch, from 0, for whoever tells of their labels and counts them himself."""
-        return items_of(self._own(), self._node.seed, number, self._batch_size)
+    def items_of_epoch(self, number: int, skip: int = 0) -> Iterator:
+        """The items of an epoch, from 0, without the first `skip`; for whoever tells of their labels and counts."""
+        return items_of(self._own(), self._node.seed, number, self._batch_size, skip)
 
     def __iter__(self):
         number, count = self._node.epoch, 0
@@ -149,7 +154,7 @@ def _batches_at_once(loader) -> Iterator | None:
         type(loader) is DataLoader
         and type(loader.dataset) is TensorDataset
         and loader.collate_fn is default_collate
-        and type(loader.batch_sampler) is BatchSampler
+        and type(loader.batch_sampler) in (BatchSampler, _LaterBatches)
         and loader.num_workers == 0
         and not loader.pin_memory
     )
@@ -194,3 +199,31 @@ def _keyed(loader: DataLoader, seed: int, epoch: int):
     finally:
         for holder, generator in zip(holders, given, strict=True):
             holder.generator = generator
+
+
+class _LaterBatches:
+    """A sampler of batches without its first ones."""
+
+    def __init__(self, sampler, skip: int):
+        self._sampler, self._skip = sampler, skip
+
+    def __iter__(self):
+        return itertools.islice(iter(self._sampler), self._skip, None)
+
+    def __len__(self):
+        return max(len(self._sampler) - self._skip, 0)
+
+
+@contextlib.contextmanager
+def _without_the_first(loader: DataLoader, skip: int) -> Iterator[int]:
+    """The loader takes no notice of so many batches while an epoch begins; gives how many it leaves out by itself."""
+    own = loader.batch_sampler
+    if skip == 0 or own is None or isinstance(loader.dataset, IterableDataset) or loader.persistent_workers:
+        yield 0
+        return
+    # A DataLoader lets nobody assign it, lest its other settings come to contradict it.
+    vars(loader)["batch_sampler"] = _LaterBatches(own, skip)
+    try:
+        yield skip
+    finally:
+        vars(loader)["batch_sampler"] = own

@@ -2,7 +2,7 @@
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 import torch
@@ -10,8 +10,12 @@ import torch
 from .. import _core
 from .criterion import guarded
 
-# What the core makes updates with: name, options and groups of one of its own, or what makes one step.
-OptimizerForm: TypeAlias = tuple[str, dict[str, Any], list[dict[str, Any]]] | Callable[..., None]
+# What the core makes updates with: name, options and groups of one of its own; or of another the name, what makes one
+# step, what gives its state, and what takes it.
+OptimizerForm: TypeAlias = (
+    tuple[str, dict[str, Any], list[dict[str, Any]]]
+    | tuple[str, Callable[..., None], Callable[[], dict[str, Any]], Callable[[dict[str, Any]], None]]
+)
 
 _NATIVE = {
     torch.optim.SGD: "SGD",
@@ -70,7 +74,9 @@ class StageOptimizer:
             return name, {}, groups
         if self.own is None:
             return None
-        return guarded("the optimizer", step_function(self._step, self._parameters))
+        step, state = step_function(self._step, self._parameters), ForeignState(self.own, self._parameters)
+        what = "the optimizer"
+        return type(self.own).__name__, guarded(what, step), guarded(what, state.get), guarded(what, state.set)
 
 
 class NamedOptimizer(torch.optim.Optimizer):
@@ -269,3 +275,57 @@ def step_function(own_step, parameters: list[torch.Tensor]):
             parameter.grad = None
 
     return step
+
+
+class ForeignState:
+    """What an optimizer that runs as it is keeps, as a checkpoint holds it: tensors, numbers and strings."""
+
+    def __init__(self, optimizer, parameters: list[torch.Tensor]):
+        self._optimizer, self._parameters = optimizer, parameters
+
+    def get(self) -> dict[str, Any]:
+        """As a state_dict, whose parameters are numbered as the node's."""
+        own, name = self._optimizer, type(self._optimizer).__name__
+        if not isinstance(getattr(own, "state", None), Mapping) or not isinstance(
+            getattr(own, "param_groups", None), list
+        ):
+            raise TypeError(
+                f"a checkpoint cannot find what {name} keeps: it has no `state` and `param_groups` as an optimizer of "
+                "torch.optim has"
+            )
+        index = {id(parameter): i for i, parameter in enumerate(self._parameters)}
+        state = {}
+        for parameter, kept in own.state.items():
+            if id(parameter) in index:
+                state[index[id(parameter)]] = {key: _storable(name, key, value) for key, value in kept.items()}
+        groups = []
+        for group in own.param_groups:
+            options = {key: _storable(name, key, value) for key, value in group.items() if key != "params"}
+            groups.append(options | {"params": [index[id(p)] for p in group["params"] if id(p) in index]})
+        return {"state": state, "param_groups": groups}
+
+    def set(self, state: dict[str, Any]) -> None:
+        """Take back what `get` gave."""
+        for own, saved in zip(self._optimizer.param_groups, state["param_groups"], strict=True):
+            for key, value in saved.items():
+                if key != "params":
+                    own[key] = tuple(value) if isinstance(own.get(key), tuple) else value
+        for index, kept in state["state"].items():
+            parameter = self._parameters[index]
+            self._optimizer.state[parameter] = {key: _own_copy(value, parameter) for key, value in kept.items()}
+
+
+def _storable(name: str, key: str, value):
+    if value is None or isinstance(value, torch.Tensor) or _plain(value):
+        return value
+    raise TypeError(
+        f"a checkpoint cannot hold what {name} keeps as {key}, a {type(value).__name__}: it holds tensors, numbers and "
+        "strings"
+    )
+
+
+def _own_copy(value, parameter: torch.Tensor):
+    if not isinstance(value, torch.Tensor):
+        return value
+    # A counter stays where torch keeps counters; what has the parameter's sizes lives beside it.
+    return value.clone() if value.dim() == 0 else value.to(parameter.device, copy=True)

@@ -26,7 +26,7 @@ class Run:
     def source(
         self,
         train: bool,
-        items: Callable[[int], Iterator],
+        items: Callable[[int, int], Iterator],
         inputs: Callable[[Any], tuple[Any, Mapping[str, Any]]],
         counts: _core.BatchCounts,
         batches: int = 0,
@@ -35,15 +35,15 @@ class Run:
 
         Args:
             train: Whether it is trained on, or validated with.
-            items: Gives the items of the epoch, or of the sweep, of that number.
+            items: Gives the items of the epoch, or of the sweep, of that number, but for so many at the beginning.
             inputs: The model's inputs of an item: by position, and by keyword.
             counts: What the loader gave so far.
             batches: How many it says that it gives; 0: it does not say.
         """
         signature = self._signatures[train]
 
-        def begin(number):
-            for item in items(number):
+        def begin(number, skip):
+            for item in items(number, skip):
                 yield signature.flatten_batch(*inputs(item)), digest_of(label_part(item))
 
         return _core.BatchSource(begin, counts, batches=batches)
@@ -114,10 +114,14 @@ class Run:
         return accuracy
 
 
-def serve(core: _core.Node, name: str) -> float | None:
-    """Serve until the root's call is over; of one that evaluates, the accuracy that the root has found."""
+def serve(core: _core.Node, name: str) -> tuple[float | None, str | None]:
+    """Serve until the root's call is over.
+
+    Returns:
+        Of a call that evaluates, the accuracy that the root has found; why the run ends before its time, if it does.
+    """
     closing = core.serve()
     while closing["goes_on"]:
         core.begin(name)
         closing = core.serve()
-    return closing["accuracy"] if name == "evaluate" else None
+    return closing["accuracy"] if name == "evaluate" else None, closing["ended_early"]

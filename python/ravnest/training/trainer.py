@@ -1,6 +1,7 @@
 """The training loop, the same on every node: the root feeds, the others serve."""
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
@@ -11,6 +12,7 @@ from torch.utils import _pytree as pytree
 from .._core import BatchCounts
 from ..keywords import refuse_unknown
 from ..settings import whole_number
+from .checkpoints import checkpoints_of
 from .labels import Items, items_of, loader_of
 from .loader_checks import check_loader, length_of
 from .node import Node
@@ -63,6 +65,14 @@ class Trainer:
             all of what it is given, and so does None, with a warning.
         stop_at_nan: Whether the run ends with an error at the first loss that is not finite; otherwise a line says when
             that begins.
+        checkpoint: The folder for checkpoints, from which a run that was interrupted goes on. Nodes may share it, or
+            have one each. Without it there are none.
+        checkpoint_every: "epoch", "500 updates" or "10 min".
+        checkpoint_keep: How many of the newest stay; 0: all.
+        checkpoint_keep_every: Those of updates that are multiples of this stay, too; 0: none.
+        checkpoint_best: "val_accuracy" keeps the one with the highest accuracy, too.
+        resume: Goes on from a checkpoint: True from the newest that all nodes can read (without any the run begins
+            anew, and says so), "best", the number of an update, or a path. None: as the variable RAVNEST_RESUME says.
         **kwargs: There are no others; a wrong name is an error that has the right one.
 
     Raises:
@@ -86,6 +96,12 @@ class Trainer:
         microbatches: int | None = None,
         shard: bool | None = None,
         stop_at_nan: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: str = "epoch",
+        checkpoint_keep: int = 2,
+        checkpoint_keep_every: int = 0,
+        checkpoint_best: str | None = None,
+        resume: bool | int | str | os.PathLike[str] | None = None,
         **kwargs: Any,
     ) -> None:
         refuse_unknown("Trainer", kwargs, Trainer.__init__)
@@ -98,12 +114,17 @@ class Trainer:
         self.val_freq, self.save, self.epochs, self.batch_size = val_freq, save, epochs, batch_size
         self.step_size, self.inputs_dtype = step_size, inputs_dtype
         self.stop_at_nan = stop_at_nan
+        checkpoints = checkpoints_of(
+            checkpoint, checkpoint_every, checkpoint_keep, checkpoint_keep_every, checkpoint_best, resume
+        )
         self._validations = BatchCounts("val_loader", "validation")
         if node is None:
             return
         node.batch_size = batch_size
         node.labels, node.test_labels = loader_of(node.labels, batch_size), loader_of(node.test_labels, batch_size)
         node.update_frequency *= step_size
+        if checkpoints is not None:
+            node.keep_checkpoints(checkpoints)
         if microbatches is not None:
             node.microbatches = whole_number("microbatches", microbatches)
         self._shard(shard, loader_of(train_loader, batch_size))
@@ -201,7 +222,7 @@ class Trainer:
         loader = cast(Iterable, share_of(self.val_loader, node.validation_share))
         return node.run.source(
             False,
-            lambda sweep: items_of(loader, node.seed, sweep, self.batch_size),
+            lambda sweep, skip: items_of(loader, node.seed, sweep, self.batch_size, skip),
             self._inputs,
             self._validations,
         )

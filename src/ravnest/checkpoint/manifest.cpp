@@ -25,17 +25,20 @@ json position_to_json(const DataPosition& position) {
           {"trained", position.trained},
           {"passes", position.passes},
           {"sweep", position.sweep},
-          {"validations", position.validations}};
+          {"validations", position.validations},
+          {"window_loss", std::isfinite(position.window_loss) ? position.window_loss : 0.0}};
 }
 
 DataPosition position_from(const Field& field) {
+  const auto window_loss = field.optional("window_loss");
   return {.epoch = count_of(field["epoch"]),
           .index = count_of(field["index"]),
           .samples = count_of(field["samples"]),
           .trained = count_of(field["trained"]),
           .passes = count_of(field["passes"]),
           .sweep = count_of(field["sweep"]),
-          .validations = count_of(field["validations"])};
+          .validations = count_of(field["validations"]),
+          .window_loss = window_loss ? window_loss->number() : 0};
 }
 
 std::string part_file_name(const Field& field) {

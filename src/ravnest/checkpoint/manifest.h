@@ -30,13 +30,14 @@ inline constexpr int kFormatVersion = 1;
 
 // Where the data stand after the update: what the next batch is, and how much came before it.
 struct DataPosition {
-  std::uint64_t epoch = 0;        // of the last batch that is in the weights
-  std::uint64_t index = 0;        // batches of that epoch that are in them, of each who feeds
+  std::uint64_t epoch = 0;        // of the next batch, or of the last one where it was the last of its epoch
+  std::uint64_t index = 0;        // batches of that epoch that are in the weights, of each who feeds
   std::uint64_t samples = 0;      // of that epoch, of all who feed
   std::uint64_t trained = 0;      // batches of all epochs
   std::uint64_t passes = 0;       // the same as passes: several per batch where it is cut into microbatches
   std::uint64_t sweep = 0;        // validations of every kind so far
   std::uint64_t validations = 0;  // those that have a line in val_accuracies.txt
+  double window_loss = 0;         // of batches that wait for their update, summed
 
   bool operator==(const DataPosition&) const = default;
 };

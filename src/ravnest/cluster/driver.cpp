@@ -58,6 +58,7 @@ Result<wire::Closed> Driver::run_call(wire::Ready ready, bool trains) {
     receive_all();  // first: it takes interruptions too, and what those are about is looked at after it
     take_requests();
     if (Status looked = rounds_.look(); !looked.ok()) fail_here(looked);
+    if (Status sent = send_posted(); !sent.ok()) fail_here(sent);
     if (Status flushed = outbox_.flush(); !flushed.ok()) fail_here(flushed);
     // A failed run computes no more, with one exception: where its passes were all done, the weights are saved.
     if (ending_.begun()) {
@@ -179,6 +180,10 @@ Status Driver::handle(int from, Message message) {
     return call_.on_account(from, std::move(*account));
   } else if (auto* closed = std::get_if<wire::Closed>(&message)) {
     return call_.on_closed(from, std::move(*closed));
+  } else if (auto* checkpointing = std::get_if<wire::Checkpointing>(&message)) {
+    if (!options_.on_checkpointing || (!stage_.is_root() && from != 0))
+      return invalid("it speaks of checkpoints, which are none of its business");
+    return options_.on_checkpointing(from, std::move(*checkpointing));
   } else if (const auto* failed = std::get_if<wire::Failed>(&message)) {
     if (failed->stage >= static_cast<std::uint32_t>(options_.stage.count)) return invalid("it tells of no stage");
     if (auto tell = ending_.on_failed(from, *failed)) untold_ = std::move(tell);
@@ -251,6 +256,7 @@ Result<std::vector<worker::Outgoing>> Driver::compute(const stage::Work& work) {
     case stage::WorkKind::kForward: {
       std::vector<wire::Forward> parts = inbox_.take_forwards(work.head.pass);
       if (work.head.kind == wire::PassKind::kAverage) return give(work);
+      if (work.head.kind == wire::PassKind::kSnapshot) return take_snapshot(work);
       if (stage_.is_root()) {
         RAVNEST_CHECK(!offered_inputs_.empty(), "pass ", work.head.pass, " begins, and no inputs were offered for it");
         parts.push_back(
@@ -277,7 +283,7 @@ Result<std::vector<worker::Outgoing>> Driver::compute(const stage::Work& work) {
       if (!stage_.ties_pass_by_pass()) tied = inbox_.take_tied_gradients(work.number);
       // Step, take in, give, in this order: what the stage learned since the last round is in what it gives to this
       // one.
-      return worker_.update({work.number, /*steps=*/true, work.takes, work.gives}, std::move(tied));
+      return worker_.update({work.number, /*steps=*/true, work.takes, work.gives, work.checkpoint}, std::move(tied));
     }
     case stage::WorkKind::kAverage: return worker_.update({work.number, /*steps=*/false, work.takes, 0}, {});
     case stage::WorkKind::kAdopt: {
@@ -289,12 +295,23 @@ Result<std::vector<worker::Outgoing>> Driver::compute(const stage::Work& work) {
 }
 
 Result<std::vector<worker::Outgoing>> Driver::give(const stage::Work& work) {
+  if (Status given = worker_.give(work.head.round, work.takes); !given.ok()) return given;
+  return pass_on(work);
+}
+
+Result<std::vector<worker::Outgoing>> Driver::take_snapshot(const stage::Work& work) {
+  if (stage_.is_root()) offered_inputs_.pop_front();  // it has none
+  if (Status taken = worker_.snapshot(work.head.checkpoint); !taken.ok()) return taken;
+  return pass_on(work);
+}
+
+// A pass without tensors.
+std::vector<worker::Outgoing> Driver::pass_on(const stage::Work& work) {
   std::vector<worker::Outgoing> outgoing;
   for (const int consumer : stage_.neighbours(work.head.kind).consumers) {
     outgoing.push_back({consumer, wire::Forward{work.head, own_index(), {}, {}}});
   }
-  if (stage_.is_root()) ++reports_;  // of an averaging pass the leaf sends none, and `computed` counts one per pass
-  if (Status given = worker_.give(work.head.round, work.takes); !given.ok()) return given;
+  if (stage_.is_root()) ++reports_;  // the leaf sends none, and `computed` counts one per pass
   return outgoing;
 }
 

@@ -45,6 +45,10 @@ struct DriverOptions {
   std::function<Status(const std::vector<wire::Ready>& ready)> on_open = {};
   // All passes of the call are done: does what is left to do, and returns this stage's account.
   std::function<Result<wire::Account>(const wire::Task& task)> on_over = {};
+  // Root: a call is over, with this task: what it alone can say of it is filled in. A failure ends the run.
+  std::function<Status(wire::Task& task)> on_end = {};
+  // Checkpointing between this stage and the root's, as it comes.
+  std::function<Status(int from, wire::Checkpointing checkpointing)> on_checkpointing = {};
   // Root: from all stages' accounts what everyone is to know of the call that is closed now; whether it goes on, the
   // driver knows.
   std::function<wire::Closed(const std::vector<wire::Account>& accounts)> on_accounts = {};
@@ -89,9 +93,14 @@ class Driver {
   // `goes_on`: what the user has called goes on in the next call, and other clusters are not told that this one is
   // through.
   void finish(wire::Task task = {}, bool goes_on = false);
+  // To that stage, behind what was posted before. It is sent while a call is under way, before the call's account.
+  void post(int stage, wire::Checkpointing checkpointing);
   // Ends the run everywhere. `reason` reads on after the node's name: "was interrupted". Whoever waits gets what the
   // run ends with, once all stages agree on it.
   void stop(std::string reason);
+
+  // Root, in `on_over`: the next pass that trains is the one after so many.
+  void go_on_after(std::uint64_t steps) { stage_.go_on_after(steps); }
 
   // As of the last work that was done.
   DriverStatistics statistics() const;
@@ -110,6 +119,8 @@ class Driver {
   bool perform(const stage::Work& work);
   Result<std::vector<worker::Outgoing>> compute(const stage::Work& work);
   Result<std::vector<worker::Outgoing>> give(const stage::Work& work);
+  Result<std::vector<worker::Outgoing>> take_snapshot(const stage::Work& work);
+  std::vector<worker::Outgoing> pass_on(const stage::Work& work);
   std::uint32_t own_index() const { return static_cast<std::uint32_t>(options_.stage.index); }
   void take_report(wire::Report report);
   Status send(int stage, wire::Message message);
@@ -122,6 +133,7 @@ class Driver {
   Status follow_call();
   Result<wire::Account> do_task();
   Status account_for();
+  Status send_posted();
   void do_task_alone();
   void do_what_is_left();
   bool may_end_call();
@@ -172,6 +184,7 @@ class Driver {
   // Asked for: the task, and whether what was called goes on.
   std::optional<std::pair<wire::Task, bool>> finish_ RAVNEST_GUARDED_BY(mutex_);
   std::optional<std::string> stop_ RAVNEST_GUARDED_BY(mutex_);
+  std::deque<std::pair<int, wire::Checkpointing>> posted_ RAVNEST_GUARDED_BY(mutex_);
   std::vector<std::string> waiting_for_ RAVNEST_GUARDED_BY(mutex_);
   std::optional<Status> failure_ RAVNEST_GUARDED_BY(mutex_);
   DriverStatistics published_ RAVNEST_GUARDED_BY(mutex_);

@@ -53,12 +53,18 @@ Status Driver::lead_call() {
     if (requests_.empty() && std::exchange(last_round_, LastRound::kHolds) != LastRound::kHolds) changed_.notify_all();
   }
   if (may_end_call()) {
+    if (options_.on_end) {
+      if (Status filled = options_.on_end(call_.task()); !filled.ok()) return filled;
+    }
     // Others first: they do the same at the same time.
     if (Status told = send_to_others(call_.end(stage_.passes_begun())); !told.ok()) return told;
     if (Status done = account_for(); !done.ok()) return done;
   }
   if (!call_.all_accounted()) return {};
-  return send_to_others(call_.close(options_.on_accounts ? options_.on_accounts(call_.accounts()) : wire::Closed()));
+  const wire::Closed closed = options_.on_accounts ? options_.on_accounts(call_.accounts()) : wire::Closed();
+  // That a checkpoint is complete they hear before the call is closed: afterwards they may be gone.
+  if (Status sent = send_posted(); !sent.ok()) return sent;
+  return send_to_others(call_.close(closed));
 }
 
 Result<wire::Account> Driver::do_task() {
@@ -70,8 +76,25 @@ Result<wire::Account> Driver::do_task() {
 Status Driver::account_for() {
   auto done = do_task();
   if (!done.ok()) return done.status();
+  // What the root is to know of this call comes before the account of it.
+  if (Status sent = send_posted(); !sent.ok()) return sent;
   const wire::Account& account = call_.give_account(std::move(*done));
   return stage_.is_root() ? Status() : send(0, account);
+}
+
+Status Driver::send_posted() {
+  std::deque<std::pair<int, wire::Checkpointing>> posted;
+  {
+    const MutexLock lock(mutex_);
+    posted.swap(posted_);
+  }
+  for (auto& [stage, checkpointing] : posted) {
+    Status sent = stage == options_.stage.index && options_.on_checkpointing
+                      ? options_.on_checkpointing(stage, std::move(checkpointing))
+                      : send(stage, std::move(checkpointing));
+    if (!sent.ok()) return sent;
+  }
+  return {};
 }
 
 // Of passes that were begun: an update, mostly.

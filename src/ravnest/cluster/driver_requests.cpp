@@ -34,6 +34,14 @@ void Driver::average() {
   endpoint_.interrupt();
 }
 
+void Driver::post(int stage, wire::Checkpointing checkpointing) {
+  {
+    const MutexLock lock(mutex_);
+    posted_.emplace_back(stage, std::move(checkpointing));
+  }
+  endpoint_.interrupt();
+}
+
 Status Driver::drain(TimePoint deadline) {
   const MutexLock lock(mutex_);
   return wait_for(

@@ -13,6 +13,7 @@
 namespace ravnest::cluster {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using wire::PassKind;
 
@@ -40,6 +41,20 @@ TEST(Driver, ValidationComesAfterTheTrainingBeforeIt) {
     EXPECT_EQ(cluster.worker(stage).updates(), 40);
   }
   EXPECT_EQ(cluster.worker(2).updates_at_forward(59), 40);
+}
+
+TEST(Driver, SnapshotsForACheckpointAreTakenByAllStagesAfterTheSameUpdate) {
+  for (const auto schedule : {stage::Schedule::kAsync, stage::Schedule::kSync, stage::Schedule::kGpipe}) {
+    StubCluster cluster(3, {.schedule = schedule});
+    for (std::uint64_t i = 0; i < 30; ++i)
+      ASSERT_TRUE(cluster.offer({.batch = i, .checkpoint = i % 10 == 4 ? i + 1 : 0}).ok());
+    ASSERT_TRUE(cluster.offer({.kind = PassKind::kValidate, .batch = 30, .update = false}).ok());
+    ASSERT_TRUE(cluster.offer({.kind = PassKind::kSnapshot, .batch = 31, .update = false, .checkpoint = 31}).ok());
+    ASSERT_TRUE(cluster.offer({.batch = 32}).ok());
+    for (const Status& outcome : cluster.finish()) EXPECT_TRUE(outcome.ok()) << outcome;
+    for (int stage = 0; stage < 3; ++stage)
+      EXPECT_THAT(cluster.worker(stage).snapshots(), ElementsAre(5, 5, 15, 15, 25, 25, 31, 30));
+  }
 }
 
 TEST(Driver, ACallEndsOnAllStagesAndTheNextOneGoesOn) {

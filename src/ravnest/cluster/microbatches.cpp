@@ -34,6 +34,7 @@ std::vector<Microbatch> cut_batch(const stage::Offer& batch, const std::vector<a
     offer.parts = parts;
     offer.weight = parts == 1 ? 1 : static_cast<double>(rows) / static_cast<double>(samples);
     offer.update = batch.update && part + 1 == parts;
+    if (!offer.update) offer.checkpoint = 0;
     offer.samples = rows;
   }
   if (parts == 1) return cut;

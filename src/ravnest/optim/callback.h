@@ -14,8 +14,8 @@ struct OptimizerCallbacks {
   // Called with the groups as they are now, so that a schedule of ours steers a foreign optimizer too; sees to no_grad
   // itself.
   std::function<void(std::span<const ParameterGroup>, std::span<const at::Tensor>, std::span<const at::Tensor>)> step;
-  // May be left out where there is no state.
-  std::function<std::vector<NamedTensors>()> state = {};
+  // May be left out where there is no state; one without groups has those that are here.
+  std::function<OptimizerState()> state = {};
   std::function<Status(std::span<const at::Tensor>, const OptimizerState&)> load = {};
 };
 
@@ -33,15 +33,17 @@ class CallbackOptimizer final : public Optimizer {
   std::span<const ParameterGroup> groups() const override { return groups_; }
   std::vector<StateName> state_names() const override { return {}; }
   OptimizerState state() const override {
-    return {groups_, callbacks_.state ? callbacks_.state() : std::vector<NamedTensors>()};
+    OptimizerState state = callbacks_.state ? callbacks_.state() : OptimizerState();
+    if (state.groups.empty()) state.groups = groups_;
+    return state;
   }
   Status load(std::span<const at::Tensor> parameters, const OptimizerState& state) override {
-    if (state.groups.size() != groups_.size())
+    if (!groups_.empty() && state.groups.size() != groups_.size())
       return invalid(name_, " has ", groups_.size(), " groups, the state ", state.groups.size());
     if (callbacks_.load) {
       if (Status status = callbacks_.load(parameters, state); !status.ok()) return status;
     }
-    groups_ = state.groups;
+    if (!groups_.empty()) groups_ = state.groups;
     return {};
   }
 

@@ -32,6 +32,8 @@ using NamedTensors = std::map<std::string, at::Tensor, std::less<>>;
 struct OptimizerState {
   std::vector<ParameterGroup> groups;
   std::vector<NamedTensors> tensors;  // by parameter; empty for one that was never updated
+  // The same for what is no tensor, which only optimizers from outside keep; may be left empty.
+  std::vector<Options> values = {};
 };
 
 // Something that an optimizer may keep for a parameter: of its sizes, or one number.

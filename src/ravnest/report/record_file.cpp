@@ -85,6 +85,26 @@ Result<RecordFile> RecordFile::begin(fs::path path) {
   return RecordFile(std::move(path), std::move(file));
 }
 
+Result<RecordFile> RecordFile::go_on(fs::path path, std::uint64_t lines) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return begin(std::move(path));
+  const auto contents = read_file(path);
+  if (!contents.ok()) return contents.status();
+  std::size_t end = 0;
+  for (std::uint64_t line = 0; line < lines; ++line) {
+    const std::size_t newline = contents->find('\n', end);
+    if (newline == std::string::npos) {
+      return invalid(path.string(), " has ", line, " lines, and the run goes on after ", lines,
+                     ": it is not this run's file, or was cut");
+    }
+    end = newline + 1;
+  }
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (!file.is_open()) return system_failure("open", path, errno);
+  if (::ftruncate(file.number(), static_cast<off_t>(end)) != 0) return system_failure("cut", path, errno);
+  return RecordFile(std::move(path), std::move(file));
+}
+
 Status RecordFile::append(double value, int decimals) {
   const std::string line = line_of(value, decimals);
   std::string_view rest = line;

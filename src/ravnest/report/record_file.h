@@ -10,6 +10,7 @@
 // Move-only; one thread at a time. Two runs that begin the same file at once: one of them may get kUnavailable.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <utility>
 
@@ -23,6 +24,10 @@ class RecordFile {
   // Keeps an earlier file and starts an empty one. kInvalid where the path is a folder, kNotFound where its folder does
   // not exist; after a failure of a later rename, the earlier files are all there, some under their new number.
   static Result<RecordFile> begin(std::filesystem::path path);
+
+  // Goes on with the file of a run that is resumed, after so many lines: what was written behind them is cut off.
+  // kInvalid, with nothing changed, where it has fewer; a file that is not there, or no regular one, is begun.
+  static Result<RecordFile> go_on(std::filesystem::path path, std::uint64_t lines);
 
   // One line: the value with so many decimals, a point between, whatever the locale; or "nan", "inf", "-inf". After a
   // failure (a full disk, for instance) nothing of the line is in the file, and the next call tries anew.

@@ -42,6 +42,28 @@ TEST_F(RecordFileTest, EachLineIsInTheFileWhenAppendReturns) {
   EXPECT_EQ(content("losses.txt"), "0.0312\n94.58\n-2\n");
 }
 
+TEST_F(RecordFileTest, ARunThatGoesOnCutsWhatItWillWriteAgain) {
+  {
+    auto file = RecordFile::begin(path_);
+    for (const double value : {1.0, 2.0, 3.0}) ASSERT_TRUE(file->append(value, 1).ok());
+  }
+  auto file = RecordFile::go_on(path_, 2);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(file->append(4, 1).ok());
+  EXPECT_EQ(content("losses.txt"), "1.0\n2.0\n4.0\n");
+  const auto longer = RecordFile::go_on(path_, 5);
+  EXPECT_EQ(longer.status().code(), Code::kInvalid);
+  EXPECT_THAT(longer.status().message(), testing::HasSubstr("has 3 lines, and the run goes on after 5"));
+  EXPECT_EQ(content("losses.txt"), "1.0\n2.0\n4.0\n");
+}
+
+TEST_F(RecordFileTest, AFileThatIsNotThereIsBegunByARunThatGoesOn) {
+  auto file = RecordFile::go_on(path_, 2);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(file->append(4, 1).ok());
+  EXPECT_EQ(content("losses.txt"), "4.0\n");
+}
+
 TEST_F(RecordFileTest, WhatIsNoNumberIsWrittenAsSuch) {
   auto file = RecordFile::begin(path_);
   ASSERT_TRUE(file.ok());

@@ -60,6 +60,11 @@ void Call::finish(wire::Task task, bool goes_on) {
   goes_on_ = goes_on;
 }
 
+wire::Task& Call::task() {
+  RAVNEST_CHECK(phase_ == CallPhase::kFinishing, "the task of a call is asked for in phase ", static_cast<int>(phase_));
+  return task_;
+}
+
 wire::Over Call::end(std::uint64_t passes) {
   RAVNEST_CHECK(passes >= passes_before_, passes, " passes are done, ", passes_before_, " were before the call");
   enter(CallPhase::kOver);
@@ -82,6 +87,7 @@ const wire::Closed& Call::close(wire::Closed closed) {
   enter(CallPhase::kClosed);
   closed.goes_on = goes_on_;
   closed.unsaved = fit_to_show(closed.unsaved);
+  closed.ended_early = fit_to_show(closed.ended_early);
   ready_.clear();  // others are ready for the next call as soon as they hear of this one's end
   return closed_.emplace(std::move(closed));
 }

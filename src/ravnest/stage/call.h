@@ -48,6 +48,8 @@ class Call {
   void train();
   // Root, when open: this is to be done after the passes. `goes_on`: what the user has called goes on in the next call.
   void finish(wire::Task task, bool goes_on);
+  // Root, when finishing: the task, for what is not known before all passes are done.
+  wire::Task& task();
   // Root, when finishing: all passes, so many of all calls, are done everywhere. To be told to all others.
   wire::Over end(std::uint64_t passes);
   // When over: what is to be done. It is given out once: whatever comes of it, nobody does it twice.

@@ -18,36 +18,27 @@ bool ends_batch(const PassHead& head) { return head.part + 1 == head.parts; }
 
 bool averages(const PassHead& head) { return head.kind == PassKind::kAverage; }
 
+// A snapshot is of the weights after an update: in the middle of a batch stages could not agree on one.
+bool has_its_checkpoint(const PassHead& head) {
+  if (head.kind == PassKind::kSnapshot) return head.checkpoint > 0;
+  return head.checkpoint == 0 || (head.kind == PassKind::kTrain && head.update);
+}
+
 }  // namespace
-
-std::string_view name(Schedule schedule) {
-  switch (schedule) {
-    case Schedule::kAsync: return "async";
-    case Schedule::kSync: return "sync";
-    case Schedule::kGpipe: return "gpipe";
-  }
-  return "unknown";
-}
-
-Result<Schedule> parse_schedule(std::string_view written) {
-  for (const Schedule schedule : {Schedule::kAsync, Schedule::kSync, Schedule::kGpipe}) {
-    if (written == name(schedule)) return schedule;
-  }
-  return invalid("there is no schedule \"", written, "\"; there are async, sync and gpipe");
-}
 
 Stage::Stage(StageOptions options) : options_(std::move(options)), rounds_(options_.rounds) {
   if (!is_root()) {
-    average_.producers = {0};
+    without_tensors_.producers = {0};
     return;
   }
-  for (int stage = 1; stage < options_.count; ++stage) average_.consumers.push_back(stage);
+  for (int stage = 1; stage < options_.count; ++stage) without_tensors_.consumers.push_back(stage);
 }
 
 const Neighbours& Stage::neighbours(PassKind kind) const {
   switch (kind) {
     case PassKind::kTrain: return options_.train;
-    case PassKind::kAverage: return average_;
+    case PassKind::kAverage:
+    case PassKind::kSnapshot: return without_tensors_;
     case PassKind::kValidate:
     case PassKind::kPredict: break;
   }
@@ -67,6 +58,12 @@ std::uint64_t Stage::counted_by_window(const PassHead& head) const {
   return head.pass - (whole_batch ? std::min<std::uint64_t>(head.part, head.pass) : 0);
 }
 
+void Stage::go_on_after(std::uint64_t steps) {
+  RAVNEST_CHECK(counts_.forwards == 0, "a stage goes on after ", steps, " steps when it has computed ",
+                counts_.forwards, " passes");
+  next_step_ = steps;
+}
+
 // -- what comes
 
 void Stage::offer(const Offer& offer) { offers_.push_back(offer); }
@@ -81,6 +78,10 @@ Status Stage::on_forward(int from, const PassHead& head) {
   }
   if (head.parts == 0 || head.part >= head.parts) {
     return invalid("a forward of pass ", head.pass, " says that it is part ", head.part, " of ", head.parts);
+  }
+  if (!has_its_checkpoint(head)) {
+    return invalid("a forward of pass ", head.pass, " is for checkpoint ", head.checkpoint,
+                   ", which passes of its kind are not");
   }
   if (Status fits = rounds_.check(head); !fits.ok()) return fits;
   if (gives_already(head)) {
@@ -172,7 +173,8 @@ std::optional<Work> Stage::next() {
                 .head = {},
                 .number = updates_,
                 .takes = rounds_.to_take(),
-                .gives = update_gives_};
+                .gives = update_gives_,
+                .checkpoint = update_checkpoint_};
   }
   if (!work) work = next_backward();
   if (!work) work = next_forward();
@@ -281,6 +283,7 @@ void Stage::begin_offered() {
   head.epoch = offer.epoch;
   head.index = offer.index;
   head.digest = offer.digest;
+  head.checkpoint = offer.checkpoint;
   if (offer.kind == PassKind::kTrain) {
     flushing_ = offer.update;
     within_batch_ = !ends_batch(head);
@@ -305,6 +308,7 @@ void Stage::done(const Work& work) {
         give_to(work.head.round);
         break;
       }
+      if (work.head.kind == PassKind::kSnapshot) break;
       ++(trains(pass) ? counts_.forwards : counts_.evaluated);
       counts_.in_flight_most = std::max<std::size_t>(counts_.in_flight_most, next_forward_ - next_backward_);
       break;
@@ -317,6 +321,7 @@ void Stage::done(const Work& work) {
       if (ends_batch(work.head)) ++batches_backwarded_;
       update_due_ = work.head.update;
       update_gives_ = work.head.round;
+      update_checkpoint_ = work.head.checkpoint;
       finish(work.head.pass);
       break;
     }
@@ -329,6 +334,7 @@ void Stage::done(const Work& work) {
       take_in(work);
       if (work.gives > 0) give_to(work.gives);
       update_gives_ = 0;
+      update_checkpoint_ = 0;
       break;
     case WorkKind::kAverage:
       ++updates_;

@@ -27,6 +27,9 @@
 //   nothing is in flight, and is done when the round holds; it counts as an update, so that whatever waits for updates
 //   waits for it.
 // The next round is not begun before the last one holds.
+// For a checkpoint every stage takes a snapshot of its part after the same update. Nobody waits for it where the pass
+// that the update follows is marked (PassHead::checkpoint). A snapshot pass is for the places between: it begins when
+// nothing that trains is in flight, as validation does, and changes nothing.
 //
 // Not thread-safe; one owner. What comes is checked: a message that does not fit is kInvalid and changes nothing.
 #pragma once
@@ -88,6 +91,7 @@ struct Offer {
   std::uint64_t index = 0;
   std::uint64_t digest = 0;
   std::uint64_t samples = 0;
+  std::uint64_t checkpoint = 0;  // a snapshot pass's; or that of a pass which ends with an update; 0: none
 
   bool operator==(const Offer&) const = default;
 };
@@ -108,6 +112,7 @@ struct Work {
   int from = 0;              // kAdopt
   std::uint64_t takes = 0;   // the round whose result is taken in, before all else but the optimizer's step; 0: none
   std::uint64_t gives = 0;   // kUpdate: the round that the weights go into afterwards; 0: none
+  std::uint64_t checkpoint = 0;  // kUpdate: the one that a snapshot is taken for, after all else; 0: none
 };
 
 struct StageCounts {
@@ -150,6 +155,9 @@ class Stage {
   void average() { rounds_.ask_for_pass(); }
   // Root: other clusters hold a round which this one has to enter: by an averaging pass, unless a marked one is first.
   void join_round() { rounds_.join(); }
+
+  // Root, before the first pass: so many that train have been computed in an earlier process.
+  void go_on_after(std::uint64_t steps);
 
   // -- what to do
 
@@ -212,14 +220,15 @@ class Stage {
   void take_in(const Work& work);
 
   StageOptions options_;
-  Neighbours average_;                    // of averaging passes
+  Neighbours without_tensors_;            // of passes that have none
   std::map<std::uint64_t, Pass> passes_;  // known and not finished
   std::uint64_t next_forward_ = 0;        // the pass whose forward comes next
   std::uint64_t next_backward_ = 0;       // the pass whose backward or answer comes next
   std::uint64_t updates_ = 0;
   bool update_due_ = false;
-  std::uint64_t update_gives_ = 0;  // the round that the weights go into after the update that is due
-  bool averaging_ = false;          // an averaging pass waits for its round
+  std::uint64_t update_gives_ = 0;       // the round that the weights go into after the update that is due
+  std::uint64_t update_checkpoint_ = 0;  // the checkpoint that a snapshot is taken for then
+  bool averaging_ = false;               // an averaging pass waits for its round
   StageRounds rounds_;
   std::map<std::uint64_t, std::set<int>> update_ties_;  // by update: whose gradients came
   std::map<int, std::deque<std::uint64_t>> to_adopt_;   // by keeper

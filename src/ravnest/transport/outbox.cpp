@@ -19,6 +19,8 @@ Priority priority_of(const wire::Message& message) {
     Priority operator()(const wire::Account&) const { return Priority::kUrgent; }
     Priority operator()(const wire::Closed&) const { return Priority::kUrgent; }
     Priority operator()(const wire::Meeting&) const { return Priority::kUrgent; }
+    // As the accounts and the end of a call, which they come before.
+    Priority operator()(const wire::Checkpointing&) const { return Priority::kUrgent; }
   };
   return std::visit(ByKind(), message);
 }

@@ -15,19 +15,38 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
+// A checkpoint that a stage could go on from: it has read all that it needs of it.
+struct ReadableCheckpoint {
+  std::string run;  // an id of the run's
+  std::uint64_t updates = 0;
+  std::optional<double> accuracy;  // in percent
+
+  bool operator==(const ReadableCheckpoint&) const = default;
+};
+
 // From every stage to the root: what it is ready for.
 struct Ready {
   std::string call;               // as users name it: "train", "evaluate", "pred"
   std::vector<Setting> settings;  // what the whole cluster has to be started with alike, each name once
+  std::vector<ReadableCheckpoint> checkpoints = {};  // where the run is to go on from one
 
   bool operator==(const Ready&) const = default;
+};
+
+// Where a run of checkpoints begins.
+struct CheckpointRun {
+  std::string run;            // an id; a run that goes on keeps it
+  std::uint64_t updates = 0;  // of the checkpoint that it goes on from; 0: from none
+
+  bool operator==(const CheckpointRun&) const = default;
 };
 
 // What every stage has to do after the passes.
 struct Task {
   bool save = false;
-  std::string run;           // an id of the run's, for what is saved
-  std::uint64_t epochs = 0;  // that are over
+  std::string run;                                // an id of the run's, for what is saved
+  std::uint64_t epochs = 0;                       // that are over
+  std::optional<CheckpointRun> checkpoints = {};  // to be prepared for, before anything is trained
 
   bool operator==(const Task&) const = default;
 };
@@ -72,6 +91,8 @@ struct Closed {
   std::optional<double> accuracy;      // in percent, of the last sweep
   bool goes_on = false;                // what the user has called goes on in the next call
   std::optional<std::string> unsaved;  // where some stages could not be saved: whose, why, and whose could
+  // Where the run ends before its time: why, and what was kept of it.
+  std::optional<std::string> ended_early = {};
 
   bool operator==(const Closed&) const = default;
 };

@@ -114,6 +114,7 @@ void fields(auto& f, PassHead& head) {
   f(head.index);
   f(head.digest);
   f(head.round);
+  f(head.checkpoint);
 }
 
 void fields(auto& f, Forward& forward) {
@@ -211,9 +212,16 @@ void fields(auto& f, Setting& setting) {
   f(setting.value);
 }
 
+void fields(auto& f, ReadableCheckpoint& checkpoint) {
+  f(checkpoint.run);
+  f(checkpoint.updates);
+  f(checkpoint.accuracy);
+}
+
 void fields(auto& f, Ready& ready) {
   f(ready.call);
   f(ready.settings);
+  f(ready.checkpoints);
 }
 
 void fields(auto& f, Join& join) {
@@ -234,11 +242,30 @@ void fields(auto& /*f*/, Connected& /*connected*/) {}
 
 void fields(auto& /*f*/, AllConnected& /*connected*/) {}
 
+void fields(auto& f, CheckpointRun& run) {
+  f(run.run);
+  f(run.updates);
+}
+
 void fields(auto& f, Task& task) {
   f(task.save);
   f(task.run);
   f(task.epochs);
+  f(task.checkpoints);
 }
+
+void fields(auto& f, PartWritten& written) {
+  f(written.checkpoint);
+  f(written.part);
+  f(written.failure);
+}
+
+void fields(auto& f, CheckpointOver& over) {
+  f(over.checkpoint);
+  f(over.manifest);
+}
+
+void fields(auto& f, EndWanted& wanted) { f(wanted.why); }
 
 void fields(auto& f, Over& over) {
   f(over.passes);
@@ -282,6 +309,7 @@ void fields(auto& f, Closed& closed) {
   f(closed.accuracy);
   f(closed.goes_on);
   f(closed.unsaved);
+  f(closed.ended_early);
 }
 
 std::uint64_t element_count(const Tensor& tensor) {

@@ -17,6 +17,7 @@
 #include "ravnest/base/status.h"
 #include "ravnest/codec/codec.h"
 #include "ravnest/wire/call_messages.h"
+#include "ravnest/wire/checkpoint_messages.h"
 #include "ravnest/wire/meeting_messages.h"
 
 namespace ravnest::wire {
@@ -46,10 +47,11 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// An averaging pass has no tensors: it makes every stage take part in a round between clusters, and counts as an
-// update.
-enum class PassKind : std::uint8_t { kTrain = 0, kValidate = 1, kPredict = 2, kAverage = 3 };
-constexpr PassKind highest(PassKind) { return PassKind::kAverage; }
+// Two kinds have no tensors, and go from the root to all others. An averaging pass makes every stage take part in a
+// round between clusters, and counts as an update. A snapshot pass makes every stage take a snapshot of its part, for a
+// checkpoint.
+enum class PassKind : std::uint8_t { kTrain = 0, kValidate = 1, kPredict = 2, kAverage = 3, kSnapshot = 4 };
+constexpr PassKind highest(PassKind) { return PassKind::kSnapshot; }
 
 // What is known of a pass before it is computed: the root says it, all stages go by it.
 struct PassHead {
@@ -66,6 +68,8 @@ struct PassHead {
   std::uint64_t index = 0;    // of the batch within the epoch
   std::uint64_t digest = 0;   // of the labels that the root has for the batch; 0: it has none
   std::uint64_t round = 0;    // between clusters: the weights after its update take part in it; 0: in none
+  // Every stage takes a snapshot for that checkpoint: after the pass's update, or in a snapshot pass; 0: none does.
+  std::uint64_t checkpoint = 0;
 
   bool operator==(const PassHead&) const = default;
 };
@@ -203,7 +207,7 @@ struct Failed {
 
 // The order is the numbering on the wire: new kinds go to the end.
 using Message = std::variant<Forward, Backward, RingChunk, Ready, Report, TiedTensors, Failed, Over, Averaging, Account,
-                             Closed, Meeting>;
+                             Closed, Meeting, Checkpointing>;
 
 struct EncodedMessage {
   std::vector<Slice> parts;  // in order; the first is the head

@@ -51,8 +51,8 @@ TEST(Message, FieldsOfALaterMinorVersionAreIgnored) {
 
 TEST(Message, AnUnknownKindIsCorrupt) {
   std::vector<std::byte> bytes = joined(*encode(Failed{1, false, "now"}));
-  bytes[4] = std::byte{12};
-  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 12"));
+  bytes[4] = std::byte{13};
+  EXPECT_THAT(decode(received(bytes)).status().message(), HasSubstr("unknown kind 13"));
   bytes[4] = std::byte{255};
   EXPECT_EQ(decode(received(bytes)).status().code(), Code::kCorrupt);
   bytes = joined(*encode(Averaging(CallRound())));
@@ -84,7 +84,7 @@ TEST(Message, AFlagIsOneOrZero) {
 }
 
 // Where the tensor's own fields begin: behind the pass's head, the stage, the count, the index and a flag.
-constexpr std::size_t kTensorAt = 5 + (8 + 1 + 8 + 8 + 4 + 4 + 8 + 1 + 8 + 4 * 8) + 4 + 4 + 4 + 1;
+constexpr std::size_t kTensorAt = 5 + (8 + 1 + 8 + 8 + 4 + 4 + 8 + 1 + 8 + 5 * 8) + 4 + 4 + 4 + 1;
 
 std::vector<std::byte> one_tensor() {
   Forward forward;

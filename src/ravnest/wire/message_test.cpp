@@ -70,7 +70,7 @@ TEST(Message, EveryKindComesBackAsItWas) {
 
   const auto over = round_trip(one_of_each()[7]);
   ASSERT_TRUE(over.ok()) << over.status();
-  EXPECT_EQ(std::get<Over>(*over), (Over{15, {true, "a1b2", 7}}));
+  EXPECT_EQ(std::get<Over>(*over), (Over{15, {true, "a1b2", 7, CheckpointRun{"c3d4", 16}}}));
 
   const auto account = round_trip(one_of_each()[9]);
   ASSERT_TRUE(account.ok()) << account.status();
@@ -117,6 +117,17 @@ TEST(Message, WhatIsSaidOfAveragingComesBackAsItWas) {
     const auto again = round_trip(averaging);
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(std::get<Averaging>(*again), averaging) << averaging.index();
+  }
+}
+
+TEST(Message, WhatIsSaidOfCheckpointsComesBackAsItWas) {
+  const std::vector<Checkpointing> one_of_each = {PartWritten{16, "{}", "the disk is full"}, PartWritten{16, "{}", {}},
+                                                  CheckpointOver{17, "{}"}, CheckpointOver{17, {}},
+                                                  EndWanted{"got SIGTERM"}};
+  for (const Checkpointing& checkpointing : one_of_each) {
+    const auto again = round_trip(checkpointing);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(std::get<Checkpointing>(*again), checkpointing) << checkpointing.index();
   }
 }
 
@@ -227,11 +238,11 @@ TEST(Message, TheBytesOfAMessageAreThese) {
   ASSERT_TRUE(encoded.ok());
   const std::vector<std::byte> bytes = joined(*encoded);
   EXPECT_EQ(hex(bytes),
-            "8a00000000080706050403020101000010000000000005000000000000000100000004000000000000000000"
-            "d03f01030000000000000002000000000000000b00000000000000efcdab89674523010c0000000000000003"
-            "0000000100000005000000010700020000000100000000000000020000000000000000000000080000000000"
+            "9200000000080706050403020101000010000000000005000000000000000100000004000000000000000000"
+            "d03f01030000000000000002000000000000000b00000000000000efcdab89674523010c000000000000000d0000"
+            "0000000000030000000100000005000000010700020000000100000000000000020000000000000000000000080000000000"
             "0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
-            "00000000000000000000000000000000a0a1a2a3a4a5a6a7");
+            "0000000000000000a0a1a2a3a4a5a6a7");
 }
 
 TEST(Message, TheBytesOfAMeetingAreThese) {
@@ -253,7 +264,9 @@ TEST(Message, KindsKeepTheirNumbers) {
   static_assert(std::variant_size_v<Averaging> == 7);
   EXPECT_EQ(joined(*encode(Meeting(AllConnected()))).at(5), std::byte{3});
   static_assert(std::variant_size_v<Meeting> == 4);
-  static_assert(std::variant_size_v<Message> == 12, "a new kind belongs into this test, and to the end of the list");
+  EXPECT_EQ(joined(*encode(Checkpointing(EndWanted()))).at(5), std::byte{2});
+  static_assert(std::variant_size_v<Checkpointing> == 3);
+  static_assert(std::variant_size_v<Message> == 13, "a new kind belongs into this test, and to the end of the list");
 }
 
 }  // namespace

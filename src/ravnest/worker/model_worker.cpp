@@ -60,6 +60,7 @@ ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Opt
       optimizer_(std::move(optimizer)),
       store_(engine.tensors()),
       tied_(stage_, engine.names(), store_),
+      snapshots_(engine, store_, tied_.keepers(), options_.criterion_state, options_.on_snapshot),
       gradients_(store_.parameters().size()) {
   if (options_.recompute || options_.averaging != nullptr) written_buffers_ = engine.written_buffers();
   if (options_.averaging != nullptr)

@@ -23,6 +23,7 @@
 #include "ravnest/stage/stage.h"
 #include "ravnest/worker/criterion.h"
 #include "ravnest/worker/group_tensors.h"
+#include "ravnest/worker/snapshots.h"
 #include "ravnest/worker/tied_weights.h"
 #include "ravnest/worker/worker.h"
 
@@ -50,6 +51,10 @@ struct ModelWorkerOptions {
   // with how many there were.
   std::function<void(std::uint64_t epoch)> before_update;
   std::function<void(std::uint64_t updates)> on_update;
+  bool scheduled = false;  // one of these two sets learning rates
+  // Is given snapshots for checkpoints; without it there are none.
+  std::function<void(Snapshot)> on_snapshot = {};
+  OwnState criterion_state = {};
 };
 
 // All calls from one thread, but for `versions_most`. The engine's tensors are the live parameters.
@@ -63,7 +68,11 @@ class ModelWorker final : public Worker {
                                          std::vector<wire::TiedTensors> tied) override;
   Result<std::vector<Outgoing>> update(const Update& update, std::vector<wire::TiedTensors> tied) override;
   Status give(std::uint64_t gives, std::uint64_t takes) override;
+  Status snapshot(std::uint64_t checkpoint) override;
   Status adopt(wire::TiedTensors values) override;
+
+  // Before the first pass: goes on from a checkpoint's part, after so many updates.
+  Status restore(const checkpoint::Part& part, std::uint64_t updates);
 
   const optim::ParameterStore& store() const { return store_; }
   optim::Optimizer* optimizer() { return optimizer_.get(); }
@@ -114,6 +123,7 @@ class ModelWorker final : public Worker {
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::ParameterStore store_;
   TiedWeights tied_;
+  Snapshots snapshots_;
   std::vector<std::size_t> written_buffers_;  // indices of the engine's tensors
   std::optional<GroupTensors> averaging_groups_;
   bool stepped_ = true;        // since the weights were last given to a round

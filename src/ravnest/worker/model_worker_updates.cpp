@@ -22,6 +22,8 @@ Result<std::vector<Outgoing>> ModelWorker::run_update(const Update& update, std:
   if (update.gives > 0) {
     if (Status given = give(update.gives, 0); !given.ok()) return given;
   }
+  if (update.checkpoint > 0)
+    snapshots_.take(update.checkpoint, update.number + 1, store_, optimizer_.get(), gradients_, /*tied_follow=*/true);
   auto values = tied_.values(update.number + 1, store_.newest(), options_.host_memory);
   std::ranges::move(values, std::back_inserter(outgoing));
   return outgoing;
@@ -84,7 +86,26 @@ Status ModelWorker::adopt(wire::TiedTensors values) {
   Status adopted = tied_.adopt(values, store_.parameters());
   store_.publish();
   note_versions();
+  const int keeper = static_cast<int>(values.stage);
+  if (adopted.ok()) snapshots_.adopted(keeper, values.number, tied_.kept_by(keeper), store_);
   return adopted;
+}
+
+// -- checkpoints
+
+// The pass asks for all updates before it, and so for the values of all tied weights.
+Status ModelWorker::snapshot(std::uint64_t checkpoint) {
+  snapshots_.take(checkpoint, 0, store_, optimizer_.get(), gradients_, /*tied_follow=*/false);
+  return {};
+}
+
+// Schedules first, from the optimizer's own rates on: they come to what they were by the same steps.
+Status ModelWorker::restore(const checkpoint::Part& part, std::uint64_t updates) {
+  updates_ = updates;
+  if (options_.on_update) options_.on_update(updates_);
+  Status restored = snapshots_.restore(part, store_, optimizer_.get(), options_.scheduled, gradients_);
+  if (restored.ok() && averaging_groups_) options_.averaging->begin_with(averaging_groups_->values(store_, nullptr));
+  return restored;
 }
 
 }  // namespace ravnest::worker

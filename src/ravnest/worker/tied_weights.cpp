@@ -106,6 +106,14 @@ std::vector<Outgoing> TiedWeights::values(std::uint64_t updates, const std::shar
   return messages;
 }
 
+std::vector<std::size_t> TiedWeights::kept_by(int stage) const {
+  std::vector<std::size_t> parameters;
+  for (const Weight& weight : weights_) {
+    if (weight.keeper == stage) parameters.push_back(weight.parameter);
+  }
+  return parameters;
+}
+
 Status TiedWeights::adopt(const wire::TiedTensors& values, std::span<const Tensor> parameters) const {
   const at::NoGradGuard without_gradients;
   for (const wire::NamedTensor& named : values.tensors) {

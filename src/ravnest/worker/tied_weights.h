@@ -38,6 +38,9 @@ class TiedWeights {
   // The version's values, for the users of weights that are kept here. `host` as in to_wire.
   std::vector<Outgoing> values(std::uint64_t updates, const std::shared_ptr<const optim::Version>& version,
                                bool host) const;
+  const std::vector<int>& keepers() const { return keepers_; }
+  // The parameters that the stage keeps and that are used here.
+  std::vector<std::size_t> kept_by(int stage) const;
   // Writes a keeper's values into the live parameters. kInvalid where they do not fit.
   Status adopt(const wire::TiedTensors& values, std::span<const at::Tensor> parameters) const;
 

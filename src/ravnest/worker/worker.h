@@ -20,9 +20,10 @@ struct Outgoing {
 // One update of the weights, with what rounds between clusters have to do with it.
 struct Update {
   std::uint64_t number = 0;
-  bool steps = true;        // with a step of the optimizer on all gradients since the last one
-  std::uint64_t takes = 0;  // then the result of that round is taken in; 0: none
-  std::uint64_t gives = 0;  // then the weights as they are go into that round; 0: none
+  bool steps = true;             // with a step of the optimizer on all gradients since the last one
+  std::uint64_t takes = 0;       // then the result of that round is taken in; 0: none
+  std::uint64_t gives = 0;       // then the weights as they are go into that round; 0: none
+  std::uint64_t checkpoint = 0;  // last of all a snapshot is taken for that checkpoint; 0: none is
 };
 
 class Worker {
@@ -44,6 +45,8 @@ class Worker {
   virtual Result<std::vector<Outgoing>> update(const Update& update, std::vector<wire::TiedTensors> tied) = 0;
   // An averaging pass: takes in the result of the round `takes`, if any, and gives the weights to the round `gives`.
   virtual Status give(std::uint64_t gives, std::uint64_t takes) = 0;
+  // A snapshot pass: takes one for that checkpoint.
+  virtual Status snapshot(std::uint64_t checkpoint) = 0;
   // New values of weights that another stage keeps.
   virtual Status adopt(wire::TiedTensors values) = 0;
 };

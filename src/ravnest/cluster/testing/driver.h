@@ -67,6 +67,7 @@ class StubWorker final : public worker::Worker {
   Numbers backwards() const { return locked(&StubWorker::backwards_); }
   std::uint64_t updates() const { return locked(&StubWorker::updates_); }
   Numbers rounds_given() const { return locked(&StubWorker::given_); }
+  Numbers snapshots() const { return locked(&StubWorker::snapshots_); }
   Numbers rounds_taken() const { return locked(&StubWorker::taken_); }
   std::uint64_t tied_gradients() const { return locked(&StubWorker::tied_gradients_); }
   std::uint64_t adopted(int keeper) const { return locked(&StubWorker::adopted_)[keeper]; }
@@ -120,7 +121,13 @@ class StubWorker final : public worker::Worker {
       changed_.notify_all();
     }
     exchange(update.gives, update.takes);
+    if (update.checkpoint > 0) note_snapshot(update.checkpoint);
     return outgoing;
+  }
+
+  Status snapshot(std::uint64_t checkpoint) override {
+    note_snapshot(checkpoint);
+    return {};
   }
 
   Status give(std::uint64_t gives, std::uint64_t takes) override {
@@ -139,6 +146,13 @@ class StubWorker final : public worker::Worker {
   T locked(T StubWorker::*member) const {
     const MutexLock lock(mutex_);
     return this->*member;
+  }
+  // For a checkpoint, after so many updates.
+  void note_snapshot(std::uint64_t checkpoint) {
+    const MutexLock lock(mutex_);
+    snapshots_.push_back(checkpoint);
+    snapshots_.push_back(updates_);
+    changed_.notify_all();
   }
   std::uint32_t own_index() const { return static_cast<std::uint32_t>(stage_.index); }
 
@@ -209,6 +223,7 @@ class StubWorker final : public worker::Worker {
   std::uint64_t updates_ RAVNEST_GUARDED_BY(mutex_) = 0;
   Numbers given_ RAVNEST_GUARDED_BY(mutex_);
   Numbers taken_ RAVNEST_GUARDED_BY(mutex_);
+  Numbers snapshots_ RAVNEST_GUARDED_BY(mutex_);
   std::uint64_t tied_gradients_ RAVNEST_GUARDED_BY(mutex_) = 0;
   std::map<int, std::uint64_t> adopted_ RAVNEST_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::uint64_t> updates_at_ RAVNEST_GUARDED_BY(mutex_);

@@ -21,8 +21,8 @@ Checker::Checker(const Scenario& scenario)
   }
   flags_.push_back(0);
   truths_.resize(scenario.stages.size());
-  average_at_others_.producers = {0};
-  for (int stage = 1; stage < scenario.count(); ++stage) average_from_root_.consumers.push_back(stage);
+  from_root_.producers = {0};
+  for (int stage = 1; stage < scenario.count(); ++stage) to_all_.consumers.push_back(stage);
   for (Truth& truth : truths_) {
     truth.adopted.resize(scenario.stages.size());
     truth.ties.resize(1);
@@ -31,7 +31,7 @@ Checker::Checker(const Scenario& scenario)
 }
 
 const Neighbours& Checker::neighbours(int stage, std::uint64_t pass) const {
-  if (averages(pass)) return stage == 0 ? average_from_root_ : average_at_others_;
+  if (has_no_tensors(pass)) return stage == 0 ? to_all_ : from_root_;
   return trains(pass) ? options(stage).train : options(stage).evaluate;
 }
 
@@ -126,11 +126,12 @@ void Checker::note_pass(const wire::PassHead& head) {
 void Checker::offer_begins(const wire::PassHead& head, const Offer& offer) {
   const bool as_offered = head.kind == offer.kind && head.batch == offer.batch && head.part == offer.part &&
                           head.parts == offer.parts && head.weight == offer.weight && head.update == offer.update &&
-                          head.epoch == offer.epoch && head.step == steps_;
+                          head.epoch == offer.epoch && head.step == steps_ && head.checkpoint == offer.checkpoint;
   if (!as_offered) {
     violated(Promise::kEveryPassOnce, "the root computes pass ", head.pass, " as another than was offered");
   }
   if (trains(head.pass)) ++steps_;
+  if (head.checkpoint > 0) checkpoints_.push_back(head.checkpoint);
   check_mark(head, offer);
 }
 
@@ -226,6 +227,10 @@ void Checker::update_begins(int stage, const Work& work) {
   if ((work.kind == WorkKind::kAverage) != is_averaging(stage)) {
     violated(Promise::kAveragingAlone, "stage ", stage, " takes update ", work.number, " for one of another kind");
   }
+  if (work.checkpoint != at.checkpoint_due) {
+    violated(Promise::kCheckpoints, "stage ", stage, " makes update ", work.number, " for checkpoint ", work.checkpoint,
+             " in place of ", at.checkpoint_due);
+  }
   if (work.kind == WorkKind::kAverage) return;
   if (async_ && at.ties[work.number] != options(stage).tied_users.size()) {
     violated(Promise::kAnswersComplete, "stage ", stage, " makes update ", work.number,
@@ -245,6 +250,7 @@ void Checker::ends(int stage, const Work& work) {
         at.averaged = false;
         break;
       }
+      if (has_no_tensors(pass)) break;
       ++(trains(pass) ? at.counts.forwards : at.counts.evaluated);
       at.counts.in_flight_most = std::max<std::size_t>(at.counts.in_flight_most, at.forwarded - at.backwarded);
       if (trains(pass)) hold(at, at.updates);
@@ -258,6 +264,7 @@ void Checker::ends(int stage, const Work& work) {
       ++at.backwarded;
       at.flagged += heads_[pass].update ? 1 : 0;
       at.round_due = heads_[pass].round;
+      at.checkpoint_due = heads_[pass].checkpoint;
       release(at, at.version[pass]);
       break;
     }
@@ -293,6 +300,23 @@ void Checker::check_versions(int stage) {
   if (at.alive > most || at.alive > at.forwarded - at.backwarded + 1) {
     violated(Promise::kVersionsFreed, "stage ", stage, " keeps ", at.alive, " versions for ",
              at.forwarded - at.backwarded, " passes in flight");
+  }
+}
+
+void Checker::takes_snapshot(int stage, std::uint64_t checkpoint) {
+  Truth& at = truth(stage);
+  ++snapshots_;
+  // Marks and snapshot passes are numbered one after the other.
+  if (checkpoint != at.last_checkpoint + 1) {
+    violated(Promise::kCheckpoints, "stage ", stage, " takes a snapshot for checkpoint ", checkpoint,
+             " after that for ", at.last_checkpoint);
+  }
+  at.last_checkpoint = checkpoint;
+  at.checkpoint_due = 0;
+  const std::uint64_t after = taken_after_.emplace(checkpoint, at.updates).first->second;
+  if (after != at.updates) {
+    violated(Promise::kCheckpoints, "stage ", stage, " takes its snapshot for checkpoint ", checkpoint, " after ",
+             at.updates, " updates, another after ", after);
   }
 }
 
@@ -364,6 +388,10 @@ void Checker::all_done(int stage, const Stage& machine) {
     }
   }
   if (at.alive != 1) violated(Promise::kVersionsFreed, "stage ", stage, " keeps ", at.alive, " versions at the end");
+  if (!checkpoints_.empty() && at.last_checkpoint != checkpoints_.back()) {
+    violated(Promise::kCheckpoints, "stage ", stage, " took its last snapshot for checkpoint ", at.last_checkpoint,
+             ", and the last that was begun is ", checkpoints_.back());
+  }
   const bool same_rounds = machine.rounds().entered() == at.entered && machine.rounds().taken() == at.taken;
   if (!machine.idle() || !same_rounds || machine.updates() != at.updates || machine.passes_begun() != at.forwarded ||
       machine.counts() != at.counts) {

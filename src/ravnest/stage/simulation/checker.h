@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class Checker {
   // A stage gives its weights to the round; it takes in what the round made of all that was given.
   void gives(int stage, std::uint64_t round);
   void takes(int stage, std::uint64_t round);
+  // A stage takes its snapshot for the checkpoint.
+  void takes_snapshot(int stage, std::uint64_t checkpoint);
   // The root enters a round with so many samples; it is called to the next one; it is asked for an averaging pass.
   void enters(std::uint64_t round, std::uint64_t samples);
   void called();
@@ -55,11 +58,16 @@ class Checker {
   std::uint64_t updates(int stage) const { return truths_[static_cast<std::size_t>(stage)].updates; }
   std::uint64_t stale() const { return stale_; }
   std::uint64_t averagings() const { return averagings_; }
+  std::uint64_t snapshots() const { return snapshots_; }
   std::uint64_t entered(int stage) const { return truths_[static_cast<std::size_t>(stage)].entered; }
   std::uint64_t held(int stage) const { return truths_[static_cast<std::size_t>(stage)].held_round; }
   // A pass that was begun, and is an averaging one.
   bool averages(std::uint64_t pass) const {
     return pass < heads_.size() && heads_[pass].kind == wire::PassKind::kAverage;
+  }
+  // The same, and is sent to all others by the root.
+  bool has_no_tensors(std::uint64_t pass) const {
+    return averages(pass) || (pass < heads_.size() && heads_[pass].kind == wire::PassKind::kSnapshot);
   }
   // The stage has given to an averaging pass's round, and waits for it.
   bool is_averaging(int stage) const {
@@ -78,11 +86,13 @@ class Checker {
     std::uint64_t backwarded = 0;
     std::uint64_t flagged = 0;  // of the latter, and averaging passes that were begun
     std::uint64_t updates = 0;
-    bool averaged = false;         // the averaging pass in flight has had its update
-    std::uint64_t round_due = 0;   // that the next update gives to
-    std::uint64_t entered = 0;     // round: the last that it has given to
-    std::uint64_t held_round = 0;  // the last that it has heard to hold
-    std::uint64_t taken = 0;       // the last whose result it has taken in
+    bool averaged = false;              // the averaging pass in flight has had its update
+    std::uint64_t round_due = 0;        // that the next update gives to
+    std::uint64_t entered = 0;          // round: the last that it has given to
+    std::uint64_t held_round = 0;       // the last that it has heard to hold
+    std::uint64_t taken = 0;            // the last whose result it has taken in
+    std::uint64_t checkpoint_due = 0;   // that the next update is followed by a snapshot for
+    std::uint64_t last_checkpoint = 0;  // that it has taken a snapshot for
     std::uint64_t calls_entered = 0;
     std::uint64_t calls_over = 0;
     std::uint64_t calls_closed = 0;
@@ -127,8 +137,8 @@ class Checker {
   bool spaced_;  // no two flagged passes fit into the window
   std::vector<Offer> offers_;
   std::vector<std::uint64_t> ends_of_calls_;  // in offers
-  Neighbours average_from_root_;
-  Neighbours average_at_others_;
+  Neighbours to_all_;                         // of passes without tensors: the root's
+  Neighbours from_root_;                      // those of the others
 
   // Since the root began them: passes that were offered, and those by which it averages.
   std::size_t offers_begun_ = 0;
@@ -139,6 +149,11 @@ class Checker {
   std::vector<std::uint64_t> passes_of_calls_;
   std::uint64_t steps_ = 0;
   std::uint64_t averagings_ = 0;
+
+  // Checkpoints.
+  std::vector<std::uint64_t> checkpoints_;              // that the root has begun, in order
+  std::map<std::uint64_t, std::uint64_t> taken_after_;  // by checkpoint: updates in the first stage's snapshot
+  std::uint64_t snapshots_ = 0;
 
   // Rounds.
   std::vector<std::uint64_t> given_after_;  // by round: updates in the weights that the first stage gave

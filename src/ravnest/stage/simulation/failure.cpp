@@ -177,6 +177,7 @@ SimulationOutcome Run::outcome() {
   outcome_.stages = scenario_.count();
   outcome_.passes = checker_.passes();
   outcome_.averagings = checker_.averagings();
+  outcome_.snapshots = checker_.snapshots();
   outcome_.stale = checker_.stale();
   return std::move(outcome_);
 }

@@ -20,7 +20,7 @@ class Misfits {
         taken_(taken) {}
 
   std::optional<Event> draw() {
-    switch (choices_.pick(13)) {
+    switch (choices_.pick(14)) {
       case 0:
       case 1: return repeated();
       case 2: return forward(foreign(options_.train.producers), checker_.forwarded(stage_));
@@ -34,6 +34,7 @@ class Misfits {
       case 10: return over();
       case 11: return held();
       case 12: return of_a_call();
+      case 13: return of_no_update();
       default: return of_another_round();
     }
   }
@@ -58,7 +59,7 @@ class Misfits {
   }
 
   std::optional<int> producer_of(PassKind kind) {
-    if (kind == PassKind::kAverage) return 0;
+    if (kind == PassKind::kAverage || kind == PassKind::kSnapshot) return 0;
     return one_of((kind == PassKind::kTrain ? options_.train : options_.evaluate).producers);
   }
 
@@ -75,10 +76,10 @@ class Misfits {
     return message(EventKind::kBackward, from, pass);
   }
 
-  // An averaging pass is sent to everyone.
+  // A pass without tensors is sent to everyone.
   std::optional<Event> from_no_consumer() {
     const std::optional<int> stage = foreign_to_both();
-    if (checker_.averages(checker_.backwarded(stage_))) return std::nullopt;
+    if (checker_.has_no_tensors(checker_.backwarded(stage_))) return std::nullopt;
     return backward(stage, checker_.backwarded(stage_));
   }
 
@@ -99,6 +100,13 @@ class Misfits {
     if (!made) return std::nullopt;
     made->head.parts = static_cast<std::uint32_t>(choices_.pick(2));
     made->head.part = made->head.parts + static_cast<std::uint32_t>(choices_.pick(1));
+    return made;
+  }
+
+  // A snapshot for a checkpoint, of the weights in the middle of an update.
+  std::optional<Event> of_no_update() {
+    std::optional<Event> made = forward(one_of(options_.train.producers), checker_.forwarded(stage_));
+    if (made) made->head.checkpoint = 1 + choices_.pick(1);
     return made;
   }
 

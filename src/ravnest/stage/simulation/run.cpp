@@ -173,7 +173,8 @@ void Run::send_results(int index, const Work& work) {
   Node& at = node(index);
   const StageOptions& options = at.stage.options();
   const std::uint64_t pass = work.head.pass;
-  const bool averaging = work.head.kind == wire::PassKind::kAverage;
+  const bool reported =  // by the leaf
+      work.head.kind != wire::PassKind::kAverage && work.head.kind != wire::PassKind::kSnapshot;
   const Neighbours& neighbours = at.stage.neighbours(work.head.kind);
   switch (work.kind) {
     case WorkKind::kForward:
@@ -183,8 +184,8 @@ void Run::send_results(int index, const Work& work) {
             {.kind = EventKind::kForward, .to = consumer, .from = index, .number = pass, .head = checker_.head(pass)},
             Lane::kNormal);
       }
-      if (averaging && index == 0) ++reports_;  // there is none
-      if (at.stage.is_leaf() && index > 0 && !averaging) send(EventKind::kReport, index, 0, pass, Lane::kNormal);
+      if (!reported && index == 0) ++reports_;
+      if (at.stage.is_leaf() && index > 0 && reported) send(EventKind::kReport, index, 0, pass, Lane::kNormal);
       break;
     case WorkKind::kBackward:
     case WorkKind::kAnswer:
@@ -240,6 +241,8 @@ void Run::turn(int index) {
       checker_.enters(work->head.round, at.stage.rounds().round_samples());
     }
     if (work->gives > 0 && sabotaged(Sabotage::kGivesTooSoon, index)) give(index, work->gives);
+    if (work->checkpoint > 0 && sabotaged(Sabotage::kSnapshotTooSoon, index))
+      checker_.takes_snapshot(index, work->checkpoint);
     at.working = true;
     at.work = *work;
     const Time most = work->kind == WorkKind::kAnswer ? 0 : habits(index).work_most;

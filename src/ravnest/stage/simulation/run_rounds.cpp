@@ -30,12 +30,15 @@ bool Run::averages_before_the_end() {
   return true;
 }
 
-// What a work that is done has to do with rounds.
+// What a work that is done has to do with rounds and checkpoints.
 void Run::exchange(int index, const Work& work) {
   if (work.takes > 0 && !sabotaged(Sabotage::kSkipsAResult, index)) checker_.takes(index, work.takes);
   const bool forward = work.kind == WorkKind::kForward;
   if (forward && work.head.kind == wire::PassKind::kAverage) give(index, work.head.round);
   if (work.gives > 0 && !sabotaged(Sabotage::kGivesTooSoon, index)) give(index, work.gives);
+  if (forward && work.head.kind == wire::PassKind::kSnapshot) checker_.takes_snapshot(index, work.head.checkpoint);
+  if (work.checkpoint > 0 && !sabotaged(Sabotage::kSnapshotTooSoon, index))
+    checker_.takes_snapshot(index, work.checkpoint);
   if (sabotage_ == Sabotage::kHoldsByItself && index == 0 && forward && work.head.round > 0) {
     (void)node(0).stage.on_held(work.head.round);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace ravnest::stage::simulation {
 namespace {
@@ -132,17 +133,37 @@ void draw_rounds(Choices& choices, Scenario& scenario) {
   if (asked) scenario.average_percent = 3;
 }
 
+// Marks every so-manieth update for a checkpoint, and puts a snapshot pass behind every so-manieth batch; 0: none.
+void add_checkpoints(Scenario& scenario, std::uint64_t marked, std::uint64_t passes) {
+  std::uint64_t updates = 0;
+  std::uint64_t batches = 0;
+  std::uint64_t checkpoints = 0;
+  for (std::vector<Offer>& call : scenario.calls) {
+    std::vector<Offer> all;
+    for (Offer offer : call) {
+      if (offer.update && marked > 0 && ++updates % marked == 0) offer.checkpoint = ++checkpoints;
+      all.push_back(offer);
+      if (offer.part + 1 == offer.parts && passes > 0 && ++batches % passes == 0)
+        all.push_back({.kind = PassKind::kSnapshot, .update = false, .checkpoint = ++checkpoints});
+    }
+    call = std::move(all);
+  }
+}
+
 void draw_calls(Choices& choices, Scenario& scenario) {
   const auto parts = static_cast<std::uint32_t>(choices.one_of({1, 1, 2, 3, 4}));
   const std::uint64_t update_every = choices.one_of({1, 1, 2, 3});
   std::uint64_t batches = 0;
   const std::uint64_t batches_per_epoch = choices.one_of({1, 2, 4});
   const bool epochs_anew = choices.chance(20);
+  const std::uint64_t marked = choices.one_of({0, 0, 1, 2, 5});
+  const std::uint64_t passes = choices.one_of({0, 0, 0, 3, 7});
   for (std::uint64_t calls = choices.pick(kMostCalls - 1) + 1; calls > 0; --calls) {
     scenario.calls.push_back(draw_call(choices, parts, update_every, batches));
   }
-  number_epochs(scenario, batches_per_epoch, epochs_anew);
   scenario.offered_ahead = choices.one_of({1, 3, 1000});
+  add_checkpoints(scenario, marked, passes);
+  number_epochs(scenario, batches_per_epoch, epochs_anew);
 }
 
 void draw_times(Choices& choices, Scenario& scenario) {

@@ -24,6 +24,8 @@ std::string_view sentence(Promise promise) {
     case Promise::kRoundTaken: return "what a round makes is taken in once, and before the stage gives to the next";
     case Promise::kAveragingAlone:
       return "an averaging pass runs alone, with all updates before it, until its round holds";
+    case Promise::kCheckpoints:
+      return "all stages take their snapshots for a checkpoint after the same update, each of them once";
     case Promise::kFits: return "a message that fits is taken";
     case Promise::kMisfits: return "a message that does not fit is invalid and changes nothing";
     case Promise::kCounts: return "a stage counts what it does";

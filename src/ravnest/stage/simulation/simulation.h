@@ -37,6 +37,7 @@ enum class Promise : std::uint8_t {
   kRoundVersion,
   kRoundTaken,
   kAveragingAlone,
+  kCheckpoints,
   kFits,
   kMisfits,
   kCounts,
@@ -59,6 +60,7 @@ enum class Sabotage : std::uint8_t {
   kGivesTooSoon,     // before the update after which it should
   kSkipsAResult,     // takes in no round's
   kHoldsByItself,    // the root: goes on as if every round held as soon as it is entered
+  kSnapshotTooSoon,  // before the update after which it should
 };
 
 struct SimulationOutcome {
@@ -75,6 +77,7 @@ struct SimulationOutcome {
   std::uint64_t agreements = 0;        // runs that failed, and had to with one reason
   std::uint64_t rounds = 0;            // that held
   std::uint64_t averagings = 0;        // averaging passes
+  std::uint64_t snapshots = 0;         // that stages took for checkpoints
   std::uint64_t stale = 0;             // backwards with updates since their forward
   std::vector<std::uint64_t> choices;  // where a promise was broken: all that were made
 };

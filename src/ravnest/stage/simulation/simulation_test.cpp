@@ -32,6 +32,7 @@ TEST_P(PipelineSimulation, PromisesAreKept) {
     total.agreements += outcome.agreements;
     total.rounds += outcome.rounds;
     total.averagings += outcome.averagings;
+    total.snapshots += outcome.snapshots;
     total.stale += outcome.stale;
   }
   // A simulation in which nothing happens proves nothing.
@@ -42,6 +43,7 @@ TEST_P(PipelineSimulation, PromisesAreKept) {
   EXPECT_GT(total.agreements, kSeeds / 20);
   EXPECT_GT(total.rounds, kSeeds);
   EXPECT_GT(total.averagings, kSeeds / 2);
+  EXPECT_GT(total.snapshots, kSeeds / 2);
   EXPECT_GT(total.stale, kSeeds);
 }
 
@@ -114,6 +116,10 @@ TEST(Sabotage, StagesThatEndWithoutHearingTheOthersAreFound) {
 
 TEST(Sabotage, WeightsThatAreGivenBeforeTheUpdateAreFound) {
   EXPECT_EQ(found(Sabotage::kGivesTooSoon).promise, Promise::kRoundVersion);
+}
+
+TEST(Sabotage, ASnapshotThatIsTakenBeforeTheUpdateIsFound) {
+  EXPECT_EQ(found(Sabotage::kSnapshotTooSoon).promise, Promise::kCheckpoints);
 }
 
 TEST(Sabotage, AResultThatIsNotTakenInIsFound) {

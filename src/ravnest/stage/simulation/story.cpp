@@ -11,19 +11,22 @@ std::string_view name(wire::PassKind kind) {
     case wire::PassKind::kValidate: return "validate";
     case wire::PassKind::kPredict: return "predict";
     case wire::PassKind::kAverage: return "average";
+    case wire::PassKind::kSnapshot: return "snapshot";
   }
   return "unknown";
 }
 
 std::string in_words(const wire::PassHead& head) {
   const std::string round = head.round > 0 ? text(", round ", head.round) : std::string();
-  return text("pass ", head.pass, " (", name(head.kind), round, ", part ", head.part, " of ", head.parts, " of batch ",
-              head.batch, head.update ? ", update" : "", ", asks for ", head.updates, " updates)");
+  const std::string checkpoint = head.checkpoint > 0 ? text(", checkpoint ", head.checkpoint) : std::string();
+  return text("pass ", head.pass, " (", name(head.kind), round, checkpoint, ", part ", head.part, " of ", head.parts,
+              " of batch ", head.batch, head.update ? ", update" : "", ", asks for ", head.updates, " updates)");
 }
 
 std::string rounds_of(const Work& work) {
   return text(work.takes > 0 ? text(", takes round ", work.takes) : std::string(),
-              work.gives > 0 ? text(", gives to round ", work.gives) : std::string());
+              work.gives > 0 ? text(", gives to round ", work.gives) : std::string(),
+              work.checkpoint > 0 ? text(", a snapshot for checkpoint ", work.checkpoint) : std::string());
 }
 
 std::string list(const std::vector<int>& stages) {

@@ -6,6 +6,7 @@
 
 #include "ravnest/base/file.h"
 #include "ravnest/base/printable.h"
+#include "ravnest/checkpoint/interval.h"
 #include "ravnest/train/config/section.h"
 
 namespace ravnest::train {
@@ -14,11 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 using Keys = std::span<const std::string_view>;
 
-constexpr std::array<std::string_view, 26> kKeys = {
+constexpr std::array<std::string_view, 27> kKeys = {
     "epochs",        "batch_size", "seed",        "loss",        "schedule",      "update_frequency", "microbatches",
     "val_freq",      "save",       "stop_at_nan", "compression", "reduce_factor", "average",          "outer",
     "average_optim", "recompute",  "threads",     "device",      "loss_file",     "optimizer",        "lr_schedule",
-    "data",          "validation", "strategy",    "clip_value",  "clip_norm",
+    "data",          "validation", "strategy",    "clip_value",  "clip_norm",     "checkpoint",
 };
 // They mean nothing where one process has the whole model.
 constexpr std::array<std::string_view, 7> kPipelineKeys = {"schedule", "microbatches",  "reduce_factor", "average",
@@ -30,6 +31,8 @@ constexpr std::array<std::string_view, 3> kBackends = {"auto", "ring", "nccl"};
 constexpr std::array<std::string_view, 3> kPrecisions = {"float32", "bf16", "fp16"};
 constexpr std::array<std::string_view, 2> kFloat32Modes = {"exact", "tf32"};
 constexpr std::array<std::string_view, 2> kUnitRules = {"size", "blocks"};
+constexpr std::array<std::string_view, 6> kCheckpointKeys = {"folder", "every", "keep", "keep_every", "best", "resume"};
+constexpr std::array<std::string_view, 1> kBestBy = {"val_accuracy"};
 constexpr std::array<std::string_view, 3> kOuterKeys = {"name", "momentum", "rate"};
 constexpr std::array<std::string_view, 1> kOuterNames = {"nesterov"};
 constexpr std::array<std::string_view, 2> kAverageModes = {"overlap", "drain"};
@@ -169,6 +172,28 @@ std::optional<StrategyConfig> read_strategy(const Section& top) {
   return config;
 }
 
+std::optional<CheckpointConfig> read_checkpoint(const Section& top) {
+  const std::optional<Section> section = top.section("checkpoint", kCheckpointKeys);
+  if (!section) return std::nullopt;
+  CheckpointConfig config;
+  config.lines = section->lines();
+  if (!section->has("folder")) section->lacks("folder", "the folder that checkpoints go into, such as \"checkpoints\"");
+  set(config.folder, section->word("folder"));
+  if (const auto every = section->word("every")) {
+    if (const auto parsed = checkpoint::parse_interval(*every); !parsed.ok())
+      section->fail("every", parsed.status().message());
+    config.every = *every;
+  }
+  set(config.keep, section->whole("keep", {.least = 0}));
+  set(config.keep_every, section->whole("keep_every", {.least = 0}));
+  config.best = section->word("best", kBestBy).has_value();
+  if (section->is_flag("resume"))
+    config.resume = *section->flag("resume") ? "newest" : "";
+  else
+    set(config.resume, section->word("resume"));
+  return config;
+}
+
 TrainConfig read_top(const Section& top, const fs::path& folder) {
   TrainConfig config;
   set(config.epochs, top.whole("epochs", kCount));
@@ -205,6 +230,7 @@ TrainConfig read_top(const Section& top, const fs::path& folder) {
     config.validation = read_data(*validation, folder);
   }
   config.strategy = read_strategy(top);
+  config.checkpoint = read_checkpoint(top);
   for (const std::string_view key : kPipelineKeys) {
     if (top.has(key)) config.of_pipelines.emplace_back(key);
   }

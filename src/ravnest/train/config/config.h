@@ -67,6 +67,17 @@ struct StrategyConfig {
   std::string float32 = "exact";      // or "tf32": how a GPU multiplies what is in 32 bits
 };
 
+// [checkpoint]: what stays of a run that is interrupted.
+struct CheckpointConfig {
+  std::filesystem::path folder;  // relative to where the node runs
+  std::string every = "epoch";   // as checkpoint::parse_interval reads it
+  std::int64_t keep = 2;
+  std::int64_t keep_every = 0;
+  bool best = false;   // by the accuracy of validation
+  std::string resume;  // as train::CheckpointOptions has it
+  Lines lines = {};
+};
+
 struct DataConfig {
   data::DataOptions options;
   bool shuffle = false;
@@ -101,6 +112,7 @@ struct TrainConfig {
   DataConfig data;
   std::optional<DataConfig> validation;
   std::optional<StrategyConfig> strategy;
+  std::optional<CheckpointConfig> checkpoint;
   // Of the keys that only pipelines know, those that the file has: `ravnest train` refuses them.
   std::vector<std::string> of_pipelines = {};
 };

@@ -25,6 +25,13 @@ class BatchSource {
   virtual Status begin(std::uint64_t number) = 0;
   // None where it is over.
   virtual Result<std::optional<SourceBatch>> next() = 0;
+  // Leaves out so many, of which there are that many: they were trained on before the run was interrupted.
+  virtual Status skip(std::uint64_t batches) {
+    for (; batches > 0; --batches) {
+      if (const auto batch = next(); !batch.ok()) return batch.status();
+    }
+    return {};
+  }
   // In each epoch, as far as that can be known beforehand; 0: unknown.
   virtual std::uint64_t batches() const = 0;
 };

@@ -14,7 +14,7 @@ Status DatasetBatches::begin(std::uint64_t number) {
 }
 
 Result<std::optional<SourceBatch>> DatasetBatches::next() {
-  if (index_ == batches()) return std::optional<SourceBatch>();
+  if (index_ >= batches()) return std::optional<SourceBatch>();
   data::Dataset batch = data_->batch(epoch_, index_++);
   const std::uint64_t digest = label_digest(std::array{batch.targets});
   return std::optional(SourceBatch{{std::move(batch.inputs)}, digest});

@@ -34,6 +34,10 @@ class DatasetBatches final : public BatchSource {
 
   Status begin(std::uint64_t number) override;
   Result<std::optional<SourceBatch>> next() override;
+  Status skip(std::uint64_t batches) override {
+    index_ += batches;
+    return {};
+  }
   std::uint64_t batches() const override { return static_cast<std::uint64_t>(data_->batches.per_epoch()); }
 
  private:

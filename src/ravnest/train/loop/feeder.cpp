@@ -1,8 +1,14 @@
 #include "ravnest/train/loop/feeder.h"
 
+#include <string>
 #include <utility>
 
 namespace ravnest::train {
+namespace {
+
+Status ended_early(const std::string& why) { return cancelled("the training ends early: ", why); }
+
+}  // namespace
 
 // A sink that never lets the root wait would never ask `poll` by itself.
 Status Feeder::feed(const Batch& batch) {
@@ -14,6 +20,12 @@ Status Feeder::feed(const Batch& batch) {
 
 Status Feeder::train(SourceBatch batch) {
   if (Status ended = end_sweep(); !ended.ok()) return ended;
+  if (const auto wanted = sink_->end_wanted()) return ended_early(*wanted);
+  if (position_->is_behind()) {
+    ++position_->index;
+    ++position_->trained;
+    return {};
+  }
   const Batch placed{wire::PassKind::kTrain, std::move(batch.inputs), position_->epoch, position_->index, batch.digest};
   if (Status fed = feed(placed); !fed.ok()) return fed;
   ++position_->index;
@@ -23,6 +35,10 @@ Status Feeder::train(SourceBatch batch) {
 
 Status Feeder::validate(SourceBatch batch, Sweep purpose) {
   position_->sweeping = purpose;
+  if (position_->sweep_is_behind()) {
+    ++position_->sweep_index;
+    return {};
+  }
   const Batch placed{wire::PassKind::kValidate, std::move(batch.inputs), position_->sweep, position_->sweep_index,
                      batch.digest};
   if (Status fed = feed(placed); !fed.ok()) return fed;
@@ -42,11 +58,33 @@ Result<std::vector<wire::Tensor>> Feeder::predict(std::vector<at::Tensor> inputs
 
 Status Feeder::end_sweep() {
   if (!position_->sweeping) return {};
-  if (Status ended = sink_->end_sweep(*position_->sweeping); !ended.ok()) return ended;
+  if (!position_->sweep_is_behind()) {
+    if (Status ended = sink_->end_sweep(*position_->sweeping); !ended.ok()) return ended;
+  }
   position_->sweeping.reset();
   ++position_->sweep;
   position_->sweep_index = 0;
   return {};
+}
+
+bool Feeder::skip_epoch() {
+  if (!position_->go_on || position_->epoch >= position_->go_on->epoch) return false;
+  ++position_->epoch;
+  position_->index = 0;
+  // Validations in between are not gone through one by one.
+  if (position_->epoch == position_->go_on->epoch) position_->sweep = position_->go_on->sweep;
+  position_->trained = position_->epoch == position_->go_on->epoch ? position_->go_on->trained - position_->go_on->index
+                                                                   : position_->trained;
+  return true;
+}
+
+std::uint64_t Feeder::skip_batches() {
+  if (!position_->is_behind()) return 0;
+  const std::uint64_t count = position_->go_on->index - position_->index;
+  position_->index = position_->go_on->index;
+  position_->trained = position_->go_on->trained;
+  position_->sweep = position_->go_on->sweep;
+  return count;
 }
 
 void Feeder::end_epoch() {

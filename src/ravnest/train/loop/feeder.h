@@ -6,11 +6,20 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
+#include "ravnest/checkpoint/manifest.h"
 #include "ravnest/train/loop/batch_counts.h"
 #include "ravnest/train/loop/batch_source.h"
 #include "ravnest/train/node/batch_sink.h"
 
 namespace ravnest::train {
+
+// Where a run goes on that was interrupted: what comes before was trained on then.
+struct GoOn {
+  std::uint64_t epoch = 0;  // of the next batch to train on
+  std::uint64_t index = 0;
+  std::uint64_t trained = 0;
+  std::uint64_t sweep = 0;
+};
 
 // How far the root is.
 struct Position {
@@ -21,13 +30,25 @@ struct Position {
   std::optional<Sweep> sweeping;  // what the present sweep is for; none: there is none
   std::uint64_t trained = 0;      // batches that were fed to train on
   BatchCounts epochs{"the training loop", "epoch"};
+  std::optional<GoOn> go_on = {};  // until it is reached
+
+  // Whether the next batch to train on, or to validate with, was so before.
+  bool is_behind() const { return go_on && (epoch < go_on->epoch || (epoch == go_on->epoch && index < go_on->index)); }
+  bool sweep_is_behind() const { return go_on && sweep < go_on->sweep; }
 };
+
+// Where the checkpoint says.
+inline GoOn go_on_from(const checkpoint::Manifest& manifest) {
+  const checkpoint::DataPosition& at = manifest.position;
+  return {at.epoch, at.index, at.trained, at.sweep};
+}
 
 // Numbers batches and hands them to the sink. A sweep ends when something else is done. Sink and position outlive it.
 class Feeder {
  public:
   Feeder(BatchSink& sink, Position& position, Poll poll) : sink_(&sink), position_(&position), poll_(std::move(poll)) {}
 
+  // A batch that the run has trained on before it was interrupted is counted, and no more; so is one to validate with.
   Status train(SourceBatch batch);
   Status validate(SourceBatch batch, Sweep purpose);
   // The model's outputs, flat. Those of an earlier prediction that nobody waited for to the end are dropped.
@@ -37,6 +58,10 @@ class Feeder {
   Status end_sweep();
   // The next batch to train on is the first of another epoch; nothing where none was fed in this one.
   void end_epoch();
+  // Where the run goes on from a checkpoint: whether all of the next epoch, which is counted then, lies before that;
+  // and how many batches of an epoch that has begun do, which are to be left out of its source and count as fed.
+  bool skip_epoch();
+  std::uint64_t skip_batches();
   Status drain() { return sink_->drain(poll_); }
   Status finish_rounds() { return sink_->finish_rounds(poll_); }
 

@@ -13,12 +13,16 @@ class EpochLoop {
   EpochLoop(Feeder& feeder, const LoopOptions& options) : feeder_(feeder), options_(options) {}
 
   Status run() {
+    bool trains = false;  // nothing but epochs that are over so far
     for (std::uint64_t i = 0; i < options_.epochs; ++i) {
+      if (feeder_.skip_epoch()) continue;
+      trains = true;
       if (Status fed = feed_epoch(); !fed.ok()) return fed;
       if (options_.val_freq == 1 && i + 1 < options_.epochs) {
         if (Status checked = validate(); !checked.ok()) return checked;
       }
     }
+    if (!trains && options_.epochs > 0) return {};
     // The last accuracy is that of the weights that are saved: those after the last round, where there are rounds.
     if (feeder_.sink().has_rounds()) {
       if (Status finished = feeder_.finish_rounds(); !finished.ok()) return finished;
@@ -30,8 +34,9 @@ class EpochLoop {
  private:
   Status feed_epoch() {
     const std::uint64_t number = feeder_.position().epoch;
-    std::uint64_t count = 0;
     if (Status begun = options_.training.batches->begin(number); !begun.ok()) return begun;
+    std::uint64_t count = feeder_.skip_batches();
+    if (Status skipped = options_.training.batches->skip(count); !skipped.ok()) return skipped;
     for (;; ++count) {
       auto batch = options_.training.batches->next();
       if (!batch.ok()) return batch.status();

@@ -107,6 +107,40 @@ struct Training {
   LoopOptions options;
 };
 
+TEST(Loop, GoesOnInTheMiddleOfAnEpochWithoutWhatCameBefore) {
+  Training run({3});
+  run.options.epochs = 3;
+  run.position.go_on = GoOn{.epoch = 1, .index = 2, .trained = 5, .sweep = 1};
+  ASSERT_TRUE(run.train().ok());
+  EXPECT_THAT(run.witness.seen,
+              ElementsAre("t1.2", "v1.0", "validated", "t2.0", "t2.1", "t2.2", "v2.0", "validated", "drained"));
+  EXPECT_THAT(run.training.begun, ElementsAre(1, 2));
+  EXPECT_EQ(run.position.trained, 9);
+}
+
+TEST(Loop, ARunThatIsOverDoesNothingMore) {
+  Training run({3});
+  run.options.epochs = 2;
+  run.position.go_on = GoOn{.epoch = 2, .index = 0, .trained = 6, .sweep = 2};
+  ASSERT_TRUE(run.train().ok());
+  EXPECT_THAT(run.witness.seen, ElementsAre("drained"));
+}
+
+TEST(Loop, ALoopOfTheUsersHasItsEarlierBatchesTakenAndNotFed) {
+  Witness witness;
+  Position position;
+  position.go_on = GoOn{.epoch = 1, .index = 1, .trained = 3, .sweep = 1};
+  Feeder feeder(witness, position, {});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(feeder.train({}).ok());
+    ASSERT_TRUE(feeder.validate({}, Sweep::kValidation).ok());
+    ASSERT_TRUE(feeder.end_sweep().ok());
+    feeder.end_epoch();
+  }
+  EXPECT_THAT(witness.seen, ElementsAre("t1.1", "v1.0", "validated"));
+  EXPECT_EQ(position.trained, 4);
+}
+
 TEST(Loop, ValidatesOnceAnEpochAndNotTwiceAtTheEnd) {
   Training run({2});
   run.options.epochs = 2;

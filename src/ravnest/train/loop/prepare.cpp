@@ -74,6 +74,16 @@ Result<TrainingOptions> common_options(const TrainConfig& config, const graph::E
   options.clip_norm = config.clip_norm;
   options.record.loss_file = config.loss_file;
   options.record.accuracy_file = config.loss_file.parent_path() / kAccuracyFile;
+  options.scheduled = config.lr_schedule.has_value();
+  if (config.checkpoint) {
+    const auto every = checkpoint::parse_interval(config.checkpoint->every);
+    if (!every.ok()) return every.status();
+    options.checkpoints = {config.checkpoint->folder,
+                           *every,
+                           {static_cast<std::uint64_t>(config.checkpoint->keep),
+                            static_cast<std::uint64_t>(config.checkpoint->keep_every), config.checkpoint->best},
+                           config.checkpoint->resume};
+  }
   auto steering = make_steering(config);
   if (!steering.ok()) return as_sentence(steering.status());
   const bool trains =

@@ -18,11 +18,13 @@ Status end_run(Node& node, const Status& failure) {
 }  // namespace
 
 Result<TrainOutcome> Trainer::train(const Poll& poll) {
+  if (Status begun = node_->begin_run(poll); !begun.ok()) return end_run(*node_, begun);
   if (Status begun = node_->begin("train"); !begun.ok()) return begun;
+  if (const auto& resumed = node_->resumed(); resumed && !position_.go_on) position_.go_on = go_on_from(*resumed);
   if (!node_->is_root()) {
     const auto closing = serve("train", poll);
     if (!closing.ok()) return end_run(*node_, closing.status());
-    return TrainOutcome();
+    return TrainOutcome{.ended_early = closing->ended_early};
   }
   auto outcome = lead(poll);
   if (!outcome.ok()) return end_run(*node_, outcome.status());
@@ -48,8 +50,13 @@ Result<TrainOutcome> Trainer::lead(const Poll& poll) {
   if (validation_) options.validation = {&validation.emplace(*validation_, DataOrder::kOfTheFirst), &validations_};
   Feeder feeder(*node_, position_, poll);
   const auto trained = train_epochs(feeder, options);
-  if (!trained.ok()) return trained.status();
   if (run_.empty()) run_ = random_id(12);
+  if (const auto wanted = node_->end_wanted(); !trained.ok() && wanted) {
+    const auto closing = node_->finish({false, run_, position_.epoch}, /*goes_on=*/false, poll);
+    if (!closing.ok()) return closing.status();
+    return TrainOutcome{.ended_early = closing->ended_early};
+  }
+  if (!trained.ok()) return trained.status();
   const auto closing = node_->finish({config_.save, run_, position_.epoch}, /*goes_on=*/false, poll);
   if (!closing.ok()) return closing.status();
   return TrainOutcome{trained->seconds, trained->samples,

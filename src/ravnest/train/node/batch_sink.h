@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ class BatchSink {
   virtual Status end_sweep(Sweep sweep) = 0;
   // Until all that was fed is computed.
   virtual Status drain(const Poll& poll) = 0;
+  // Why the training is to end before its time, with a checkpoint, if it is.
+  virtual std::optional<std::string> end_wanted() const { return std::nullopt; }
   // Whether others train beside it, with whom weights are averaged in rounds.
   virtual bool has_rounds() const = 0;
   // Until the others have trained what they train in this call too, and the weights of all are averaged: what is

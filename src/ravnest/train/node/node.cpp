@@ -95,13 +95,22 @@ void Node::configure(TrainingOptions training_options) {
   driver.nodes = nodes_;
   driver.log = options_.log;
   join_rounds(worker, driver);
+  make_checkpoints(worker, driver);
   worker_ = std::make_unique<worker::ModelWorker>(engine_, std::move(training_options_.optimizer), std::move(worker));
-  driver.on_over = [this](const wire::Task& task) { return account_of(task); };
+  driver.on_over = [this](const wire::Task& task) -> Result<wire::Account> {
+    if (task.checkpoints) {
+      if (Status gone_on = go_on_from(*task.checkpoints); !gone_on.ok()) return gone_on;
+    }
+    return account_of(task);
+  };
   if (is_root()) {
     driver.on_report = [this](wire::Report report) {
       if (Status taken = record_->on_report(std::move(report)); !taken.ok()) stop({text("failed: ", taken.message())});
     };
-    driver.on_open = [this](const std::vector<wire::Ready>& ready) { return check_alike(ready, nodes_); };
+    driver.on_open = [this](const std::vector<wire::Ready>& ready) {
+      ready_ = ready;
+      return check_alike(ready, nodes_);
+    };
     driver.on_accounts = [this](const std::vector<wire::Account>& accounts) { return closing_of(accounts); };
   }
   driver_ = std::make_unique<cluster::Driver>(std::move(driver), *endpoint_, *worker_);
@@ -110,74 +119,6 @@ void Node::configure(TrainingOptions training_options) {
 int Node::window() const {
   return training_options_.pipeline.window > 0 ? training_options_.pipeline.window
                                                : plan_.clusters[static_cast<std::size_t>(cluster_)].window;
-}
-
-// -- what is said at the end of a call
-
-// A stage that can not be saved is no failure of the run yet: first all others save theirs.
-wire::Account Node::account_of(const wire::Task& task) {
-  reach(task.epochs);
-  run_ = task.run;
-  wire::Account account;
-  if (task.save) {
-    if (Status saved = save(); !saved.ok()) account.unsaved = saved.message();
-  }
-  account.work = work();
-  return account;
-}
-
-void Node::reach(std::uint64_t epochs) {
-  if (epochs <= epochs_) return;
-  epochs_ = epochs;
-  if (training_options_.on_epochs) training_options_.on_epochs(epochs);
-}
-
-wire::Closed Node::closing_of(const std::vector<wire::Account>& accounts) {
-  summaries_.clear();
-  for (std::size_t stage = 0; stage < accounts.size(); ++stage) {
-    const std::string_view role = plan::role(static_cast<int>(stage), stages());
-    summaries_.push_back({nodes_[stage], std::string(role), accounts[stage].work});
-  }
-  return {.accuracy = record_->accuracy(), .unsaved = sentence_of_unsaved(accounts, nodes_)};
-}
-
-wire::NodeWork Node::work() const {
-  const cluster::DriverStatistics now = driver_->statistics();
-  wire::NodeWork work;
-  work.running_s = now.running_s - before_.running_s;
-  work.forward_s = now.forward_s - before_.forward_s;
-  work.backward_s = now.backward_s - before_.backward_s;
-  work.update_s = now.update_s - before_.update_s;
-  work.passes = now.counts.backwards - before_.counts.backwards;
-  work.updates = now.counts.updates - before_.counts.updates;
-  const std::uint64_t stale = now.counts.staleness_sum - before_.counts.staleness_sum;
-  work.staleness_mean = work.passes == 0 ? 0 : static_cast<double>(stale) / static_cast<double>(work.passes);
-  work.staleness_most = now.counts.staleness_most;
-  work.versions_most = worker_->versions_most();
-  for (std::size_t stage = 0; stage < nodes_.size(); ++stage) {
-    const auto peer = endpoint_->statistics(nodes_[stage]);
-    if (!peer.ok()) continue;  // this node itself
-    work.bytes_sent += peer->bytes_sent;
-    work.bytes_received += peer->bytes_received;
-    work.tensor_bytes_sent += peer->message_bytes_sent;
-    if (static_cast<int>(stage) == this->stage() + 1) work.round_trip_s = peer->round_trip_s;
-  }
-  return work;
-}
-
-report::RunSummary Node::run_summary(double seconds, std::uint64_t samples, std::uint64_t epochs) const {
-  report::RunSummary run;
-  run.seconds = seconds;
-  run.samples = samples;
-  run.epochs = epochs;
-  if (!summaries_.empty() && epochs > 0) run.updates_per_epoch = summaries_.front().work.updates / epochs;
-  run.accuracy = record_->accuracy();
-  run.bad_losses = record_->bad_losses();
-  run.schedule = std::string(stage::name(training_options_.pipeline.schedule));
-  run.window = window();
-  if (training_options_.codec != codec::Codec()) run.compression = codec::to_string(training_options_.codec);
-  run.nodes = summaries_;
-  return run;
 }
 
 void Node::warn(const std::string& line) const {
@@ -209,30 +150,38 @@ Status Node::save() {
 
 // -- calls
 
-Status Node::begin(const std::string& call) {
-  if (!endpoint_) return cancelled(name(), " has left its cluster");
-  if (computing_.joinable()) return invalid("another call is under way; it has to end before ", call, "() begins");
+std::map<std::string, std::string> Node::settings() const {
   std::map<std::string, std::string> settings = training_options_.settings;
   settings["schedule"] = std::string(stage::name(training_options_.pipeline.schedule));
   settings["seed"] = std::to_string(training_options_.seed);
   settings["compression"] = codec::to_string(training_options_.codec);
+  return settings;
+}
+
+Status Node::begin(const std::string& call) {
   wire::Ready ready{.call = call, .settings = {}};
-  for (const auto& [setting, value] : settings) ready.settings.push_back({setting, value});
+  for (const auto& [setting, value] : settings()) ready.settings.push_back({setting, value});
+  return begin_call(std::move(ready), call == "train");
+}
+
+Status Node::begin_call(wire::Ready ready, bool trains) {
+  if (!endpoint_) return cancelled(name(), " has left its cluster");
+  if (computing_.joinable())
+    return invalid("another call is under way; it has to end before ", ready.call, "() begins");
   before_ = driver_->statistics();
   outcome_ = std::make_shared<Outcome>();
   waiting_since_ = SystemClock().now();
   said_ = waiting_since_ + kSayAfter - kSayEvery;
   transport::Endpoint* others = averager_ ? endpoint_.get() : nullptr;
-  computing_ = std::thread(
-      [driver = driver_.get(), others, outcome = outcome_, ready = std::move(ready), trains = call == "train"] {
-        at::init_num_threads();  // as many as this process was told, for kernels that ask OpenMP itself
-        auto closed = driver->run(ready, trains);
-        // The other clusters go on without this one: they see that it leaves.
-        if (!closed.ok() && others != nullptr) (void)others->close(SystemClock().now() + kShortGoodbyeTime);
-        const MutexLock lock(outcome->mutex);
-        outcome->closed = std::move(closed);
-        outcome->changed.notify_all();
-      });
+  computing_ = std::thread([driver = driver_.get(), others, outcome = outcome_, ready = std::move(ready), trains] {
+    at::init_num_threads();  // as many as this process was told, for kernels that ask OpenMP itself
+    auto closed = driver->run(ready, trains);
+    // The other clusters go on without this one: they see that it leaves.
+    if (!closed.ok() && others != nullptr) (void)others->close(SystemClock().now() + kShortGoodbyeTime);
+    const MutexLock lock(outcome->mutex);
+    outcome->closed = std::move(closed);
+    outcome->changed.notify_all();
+  });
   return {};
 }
 
@@ -302,21 +251,42 @@ Result<wire::Closed> Node::serve(const Poll& poll) {
 
 Status Node::feed(const Batch& batch, const Poll& poll) {
   const bool trains = batch.kind == wire::PassKind::kTrain;
+  // What validated the epoch before has been fed by now.
+  if (trains && checkpoints_ && batch.index == 0 && due_.after_epoch(batch.epoch)) {
+    position_.epoch = batch.epoch;
+    position_.index = 0;
+    if (Status taken = take_snapshots(poll); !taken.ok()) return taken;
+  }
   const stage::Offer whole{.kind = batch.kind,
                            .batch = batches_,
-                           .update = trains && (trained_ + 1) % training_options_.update_frequency == 0,
+                           .update = trains && (position_.trained + 1) % training_options_.update_frequency == 0,
                            .epoch = batch.epoch,
                            .index = batch.index,
                            .digest = batch.digest};
-  for (const cluster::Microbatch& each : cluster::cut_batch(whole, batch.inputs, training_options_.microbatches)) {
-    const std::vector<wire::EdgeTensor> edges = worker::model_inputs(each.inputs, /*host=*/true);
-    Expectation expectation(*record_, each.offer);
-    Status offered = until([&](TimePoint deadline) { return driver_->offer(each.offer, edges, deadline); }, poll);
-    if (!offered.ok()) return offered;
-    expectation.keep();
+  std::vector<cluster::Microbatch> parts = cluster::cut_batch(whole, batch.inputs, training_options_.microbatches);
+  if (trains) {
+    position_.epoch = batch.epoch;
+    position_.index = batch.index + 1;
+    ++position_.trained;
+    position_.passes += parts.size();
+    if (whole.update) ++updates_;
+    if (whole.update) mark_if_due(parts.back().offer);
+  } else if (batch.kind == wire::PassKind::kValidate) {
+    position_.sweep = batch.epoch + 1;
+  }
+  for (const cluster::Microbatch& each : parts) {
+    if (Status offered = offer(each, poll); !offered.ok()) return offered;
   }
   ++batches_;
-  if (trains) ++trained_;
+  return {};
+}
+
+Status Node::offer(const cluster::Microbatch& part, const Poll& poll) {
+  const std::vector<wire::EdgeTensor> edges = worker::model_inputs(part.inputs, /*host=*/true);
+  Expectation expectation(*record_, part.offer);
+  Status offered = until([&](TimePoint deadline) { return driver_->offer(part.offer, edges, deadline); }, poll);
+  if (!offered.ok()) return offered;
+  expectation.keep();
   return {};
 }
 
@@ -325,6 +295,13 @@ Status Node::drain(const Poll& poll) {
 }
 
 Result<wire::Closed> Node::finish(wire::Task task, bool goes_on, const Poll& poll) {
+  if (checkpoints_ && !goes_on && updates_ > due_.updates()) {
+    if (task.epochs > position_.epoch) {
+      position_.epoch = task.epochs;
+      position_.index = 0;
+    }
+    if (Status taken = take_snapshots(poll); !taken.ok()) return taken;
+  }
   if (Status drained = drain(poll); !drained.ok()) return drained;
   driver_->finish(std::move(task), goes_on);
   return serve(poll);
@@ -354,6 +331,7 @@ void Node::close() {
   }();
   const bool untold = why && !in_call && !all_know;
   if (endpoint_ && !untold) (void)endpoint_->close(SystemClock().now() + (failed ? kShortGoodbyeTime : kGoodbyeTime));
+  checkpoints_.reset();  // first: it speaks through the driver
   driver_.reset();
   worker_.reset();
   averager_.reset();

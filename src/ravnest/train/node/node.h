@@ -29,6 +29,7 @@
 #include "ravnest/base/mutex.h"
 #include "ravnest/base/status.h"
 #include "ravnest/cluster/driver.h"
+#include "ravnest/cluster/microbatches.h"
 #include "ravnest/codec/codec.h"
 #include "ravnest/graph/run/engine.h"
 #include "ravnest/net/background.h"
@@ -38,6 +39,7 @@
 #include "ravnest/report/summary.h"
 #include "ravnest/train/node/batch_sink.h"
 #include "ravnest/train/node/farewell.h"
+#include "ravnest/train/node/node_checkpoints.h"
 #include "ravnest/train/node/run_record.h"
 #include "ravnest/train/node/training_options.h"
 #include "ravnest/transport/endpoint.h"
@@ -80,6 +82,18 @@ class Node final : public BatchSink {
 
   // Once, before the first call.
   void configure(TrainingOptions training_options);
+
+  // Where the run has checkpoints, once before the first call that trains, by all nodes: the root decides which one is
+  // gone on from, and each has its part of it when this returns. A call of its own; does nothing where there are none.
+  Status begin_run(const Poll& poll);
+  // What the run goes on from; none where it begins anew.
+  const std::optional<checkpoint::Manifest>& resumed() const;
+  // This node was told to end: the root does, at its next batch, with a checkpoint. False where nothing is trained yet
+  // that a checkpoint could keep. Safe from any thread.
+  bool want_end(const std::string& why);
+  std::optional<std::string> end_wanted() const override;
+  // The update of the last checkpoint that is complete; 0: there is none.
+  std::uint64_t last_checkpoint() const { return checkpoints_ ? checkpoints_->last() : 0; }
 
   // -- calls: each begins with `begin` and ends with `serve` or `finish`, or with a failure
 
@@ -131,6 +145,14 @@ class Node final : public BatchSink {
   void say_for_whom();
   void look_for_strangers();
   Status join_call(const Poll& poll);
+  void make_checkpoints(worker::ModelWorkerOptions& worker, cluster::DriverOptions& driver);
+  std::map<std::string, std::string> settings() const;
+  Status begin_call(wire::Ready ready, bool trains);
+  Status go_on_from(const wire::CheckpointRun& run);
+  Status offer(const cluster::Microbatch& part, const Poll& poll);
+  void mark_if_due(stage::Offer& last_part);
+  Status take_snapshots(const Poll& poll);
+  Status on_checkpointing(int from, wire::Checkpointing checkpointing);
   wire::Account account_of(const wire::Task& task);
   wire::Closed closing_of(const std::vector<wire::Account>& accounts);
   void reach(std::uint64_t epochs);
@@ -147,23 +169,29 @@ class Node final : public BatchSink {
 
   TrainingOptions training_options_;
   std::unique_ptr<RunRecord> record_;
-  std::unique_ptr<average::Averager> averager_;  // where there are other clusters
+  std::unique_ptr<NodeCheckpoints> checkpoints_;  // where the run has some
+  std::unique_ptr<average::Averager> averager_;   // where there are other clusters
   std::unique_ptr<worker::ModelWorker> worker_;
   std::unique_ptr<cluster::Driver> driver_;
 
   std::thread computing_;
   struct Outcome;
   std::shared_ptr<Outcome> outcome_;
-  Mutex stop_mutex_;
+  mutable Mutex stop_mutex_;
   std::optional<Farewell> stop_ RAVNEST_GUARDED_BY(stop_mutex_);  // why the run is to end
+  std::optional<std::string> end_wanted_ RAVNEST_GUARDED_BY(stop_mutex_);
+  std::vector<wire::Ready> ready_;  // root: for this call, by stage; of the compute thread
   std::vector<report::NodeSummary> summaries_;
   cluster::DriverStatistics before_;  // this call
 
   std::string run_ = "untrained";  // as the root calls it
   std::uint64_t epochs_ = 0;       // that are over
 
-  std::uint64_t batches_ = 0;  // fed, of all kinds
-  std::uint64_t trained_ = 0;  // fed for training
+  std::uint64_t batches_ = 0;          // fed, of all kinds
+  checkpoint::DataPosition position_;  // behind what was fed to train on
+  std::uint64_t updates_ = 0;          // that those batches end with
+  checkpoint::Due due_{checkpoint::Interval()};
+  bool run_begun_ = false;
   TimePoint waiting_since_;
   TimePoint said_;
 };

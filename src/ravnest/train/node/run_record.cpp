@@ -9,17 +9,6 @@ namespace {
 constexpr int kLossDecimals = 4;
 constexpr int kAccuracyDecimals = 2;
 
-// A line in a file that is begun with its first one, so that an earlier file is kept until there is something new.
-Status append(std::optional<report::RecordFile>& file, const std::filesystem::path& path, double value, int decimals) {
-  if (path.empty()) return {};
-  if (!file) {
-    auto begun = report::RecordFile::begin(path);
-    if (!begun.ok()) return begun.status();
-    file = std::move(*begun);
-  }
-  return file->append(value, decimals);
-}
-
 // However the platform writes it.
 const char* no_number(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
 
@@ -59,6 +48,49 @@ Status RunRecord::expect_end(Sweep sweep) {
   return end_sweeps();
 }
 
+Status RunRecord::expect_checkpoint(std::uint64_t checkpoint) {
+  const MutexLock lock(mutex_);
+  expected_.emplace_back(checkpoint);
+  return end_sweeps();
+}
+
+void RunRecord::go_on(const RecordMark& mark) {
+  const MutexLock lock(mutex_);
+  goes_on_ = true;
+  updates_ = mark.updates;
+  accuracy_lines_ = mark.accuracies;
+  window_loss_ = mark.window_loss;
+  accuracy_ = mark.accuracy;
+}
+
+RecordMark RunRecord::mark_now() const {
+  RecordMark mark{updates_, accuracy_lines_, window_loss_, std::nullopt};
+  if (validated_ == updates_) mark.accuracy = accuracy_;
+  return mark;
+}
+
+std::optional<RecordMark> RunRecord::mark(std::uint64_t checkpoint) const {
+  const MutexLock lock(mutex_);
+  return mark_ && mark_->first == checkpoint ? std::optional(mark_->second) : std::nullopt;
+}
+
+// A file is begun with its first line, so that an earlier one is kept until there is something new.
+Status RunRecord::append(std::optional<report::RecordFile>& file, const std::filesystem::path& path, double value,
+                         int decimals, std::uint64_t lines_before) {
+  if (path.empty()) return {};
+  if (!file) {
+    auto begun = goes_on_ ? report::RecordFile::go_on(path, lines_before) : report::RecordFile::begin(path);
+    // A run that goes on where its files are not, or are another's, begins new ones.
+    if (!begun.ok() && goes_on_ && begun.status().code() == Code::kInvalid) {
+      if (options_.warn) options_.warn(text(begun.status().message(), "; a new one is begun"));
+      begun = report::RecordFile::begin(path);
+    }
+    if (!begun.ok()) return begun.status();
+    file = std::move(*begun);
+  }
+  return file->append(value, decimals);
+}
+
 Status RunRecord::on_report(wire::Report report, std::string_view by) {
   const MutexLock lock(mutex_);
   if (expected_.empty()) return internal("the leaf reports on pass ", report.pass, ", which nobody asked for");
@@ -68,12 +100,16 @@ Status RunRecord::on_report(wire::Report report, std::string_view by) {
   return end_sweeps();
 }
 
-// Those whose passes have all been reported.
+// Those whose passes have all been reported, and checkpoints behind them.
 Status RunRecord::end_sweeps() {
-  while (!expected_.empty() && std::holds_alternative<Sweep>(expected_.front())) {
-    const Sweep sweep = std::get<Sweep>(expected_.front());
+  while (!expected_.empty() && !std::holds_alternative<Expected>(expected_.front())) {
+    const auto over = expected_.front();
     expected_.pop_front();
-    if (Status ended = end_sweep(sweep); !ended.ok()) return ended;
+    if (const auto* checkpoint = std::get_if<std::uint64_t>(&over)) {
+      mark_ = {*checkpoint, mark_now()};
+    } else if (Status ended = end_sweep(std::get<Sweep>(over)); !ended.ok()) {
+      return ended;
+    }
   }
   return {};
 }
@@ -82,7 +118,8 @@ Status RunRecord::take_in(const Expected& expected, wire::Report& report, std::s
   const stage::Offer& offer = expected.offer;
   switch (offer.kind) {
     case wire::PassKind::kPredict: outputs_.push_back(std::move(report.outputs)); return {};
-    case wire::PassKind::kAverage: return invalid("an averaging pass was reported");
+    case wire::PassKind::kAverage:
+    case wire::PassKind::kSnapshot: return invalid("a pass without tensors was reported");
     case wire::PassKind::kValidate:
       counted_ += report.samples;
       correct_ += report.correct;
@@ -97,7 +134,8 @@ Status RunRecord::take_in(const Expected& expected, wire::Report& report, std::s
   const Status checked = check_loss(expected, report.loss, by);
   if (!offer.update) return checked;
   ++updates_;
-  Status written = append(losses_, options_.loss_file, std::exchange(window_loss_, 0), kLossDecimals);
+  Status written = append(losses_, options_.loss_file, std::exchange(window_loss_, 0), kLossDecimals, updates_ - 1);
+  if (offer.checkpoint > 0) mark_ = {offer.checkpoint, mark_now()};
   return checked.ok() ? written : checked;
 }
 
@@ -124,12 +162,13 @@ Status RunRecord::check_loss(const Expected& expected, double loss, std::string_
 Status RunRecord::end_sweep(Sweep sweep) {
   const std::uint64_t counted = std::exchange(counted_, 0);
   const std::uint64_t correct = std::exchange(correct_, 0);
+  validated_ = updates_;
   accuracy_.reset();
   if (counted == 0) return {};
   accuracy_ = 100.0 * static_cast<double>(correct) / static_cast<double>(counted);
   if (sweep == Sweep::kEvaluation) return {};
   if (options_.progress) options_.progress->on_accuracy(*accuracy_, SystemClock().now());
-  return append(accuracies_, options_.accuracy_file, *accuracy_, kAccuracyDecimals);
+  return append(accuracies_, options_.accuracy_file, *accuracy_, kAccuracyDecimals, accuracy_lines_++);
 }
 
 std::optional<double> RunRecord::accuracy() const {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -38,6 +39,14 @@ enum class Sweep : std::uint8_t {
   kEvaluation,  // it is only asked for
 };
 
+// How a run's files and sums stand at a checkpoint.
+struct RecordMark {
+  std::uint64_t updates = 0;                      // lines of the loss file
+  std::uint64_t accuracies = 0;                   // lines of the other
+  double window_loss = 0;                         // of batches since the last update
+  std::optional<double> accuracy = std::nullopt;  // of the validation of these very weights
+};
+
 class RunRecord {
  public:
   explicit RunRecord(RunRecordOptions options) : options_(std::move(options)) {}
@@ -53,6 +62,11 @@ class RunRecord {
   void retract();
   // All passes of a sweep are expected. Fails as on_report, where all of them are reported already.
   Status expect_end(Sweep sweep);
+  // A snapshot pass for that checkpoint is expected, which nobody reports on. Fails as expect_end.
+  Status expect_checkpoint(std::uint64_t checkpoint);
+  // The run goes on from a checkpoint: the files are cut to it with the next line, lines that are missing are said. To
+  // be called before anything else.
+  void go_on(const RecordMark& mark);
   // From now on a loss that is not finite is a failure of on_report.
   void stop_at_nan(bool stop);
 
@@ -69,6 +83,8 @@ class RunRecord {
   std::uint64_t samples_trained() const;
   // Since the training began. Steps are counted as the lines of the loss file, from 1.
   report::BadLosses bad_losses() const;
+  // How all stood at a checkpoint, once all reports before it have come; of the last one alone.
+  std::optional<RecordMark> mark(std::uint64_t checkpoint) const;
   // Those of predictions since they were last taken, by pass.
   std::vector<std::vector<wire::Tensor>> take_outputs();
 
@@ -78,6 +94,9 @@ class RunRecord {
     std::uint64_t samples = 0;
   };
 
+  RecordMark mark_now() const RAVNEST_REQUIRES(mutex_);
+  Status append(std::optional<report::RecordFile>& file, const std::filesystem::path& path, double value, int decimals,
+                std::uint64_t lines_before) RAVNEST_REQUIRES(mutex_);
   Status take_in(const Expected& expected, wire::Report& report, std::string_view by) RAVNEST_REQUIRES(mutex_);
   Status check_loss(const Expected& expected, double loss, std::string_view by) RAVNEST_REQUIRES(mutex_);
   Status end_sweep(Sweep sweep) RAVNEST_REQUIRES(mutex_);
@@ -85,12 +104,16 @@ class RunRecord {
 
   const RunRecordOptions options_;
   mutable Mutex mutex_;
-  std::deque<std::variant<Expected, Sweep>> expected_ RAVNEST_GUARDED_BY(mutex_);
+  std::deque<std::variant<Expected, Sweep, std::uint64_t>> expected_ RAVNEST_GUARDED_BY(mutex_);
   std::optional<report::RecordFile> losses_ RAVNEST_GUARDED_BY(mutex_);
   std::optional<report::RecordFile> accuracies_ RAVNEST_GUARDED_BY(mutex_);
   double window_loss_ RAVNEST_GUARDED_BY(mutex_) = 0;  // since the last update
   std::uint64_t first_epoch_ RAVNEST_GUARDED_BY(mutex_) = 0;
   std::uint64_t updates_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::uint64_t accuracy_lines_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  bool goes_on_ RAVNEST_GUARDED_BY(mutex_) = false;         // from a checkpoint
+  std::uint64_t validated_ RAVNEST_GUARDED_BY(mutex_) = 0;  // updates when the last sweep ended
+  std::optional<std::pair<std::uint64_t, RecordMark>> mark_ RAVNEST_GUARDED_BY(mutex_);  // by checkpoint
   bool stop_at_nan_ RAVNEST_GUARDED_BY(mutex_) = false;
   report::BadLosses bad_losses_ RAVNEST_GUARDED_BY(mutex_);
   bool finite_ RAVNEST_GUARDED_BY(mutex_) = true;                            // the last loss

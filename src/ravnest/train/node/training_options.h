@@ -11,8 +11,10 @@
 #include "ravnest/codec/codec.h"
 #include "ravnest/optim/optimizer.h"
 #include "ravnest/stage/stage.h"
+#include "ravnest/train/node/checkpoint_options.h"
 #include "ravnest/train/node/run_record.h"
 #include "ravnest/worker/criterion.h"
+#include "ravnest/worker/snapshots.h"
 
 namespace ravnest::train {
 
@@ -43,6 +45,9 @@ struct TrainingOptions {
   std::function<void(std::uint64_t epochs)> on_epochs;
   std::function<void(std::uint64_t updates)> on_update;  // the same after each update
   RunRecordOptions record;
+  CheckpointOptions checkpoints;
+  bool scheduled = false;                       // on_epochs or on_update set learning rates
+  worker::OwnState criterion_state = {};        // what the criterion keeps, for checkpoints
   std::map<std::string, std::string> settings;  // what else has to be the same everywhere, by name
   PipelineOptions pipeline;
 

@@ -25,7 +25,8 @@ inline PassHead sample_head() {
           .epoch = 2,
           .index = 11,
           .digest = 0x0123456789abcdef,
-          .round = 12};
+          .round = 12,
+          .checkpoint = 13};
 }
 
 inline Forward sample_forward() {
@@ -51,7 +52,9 @@ inline ClusterState sample_state() {
           .companions = {21, 22}};
 }
 
-inline Ready sample_ready() { return {"train", {{"seed", "42"}, {"schedule", std::string("a\0b", 3)}}}; }
+inline Ready sample_ready() {
+  return {"train", {{"seed", "42"}, {"schedule", std::string("a\0b", 3)}}, {{"c3d4", 16, 97.25}, {"c3d4", 8, {}}}};
+}
 
 inline Account sample_account() {
   return {{.running_s = 62.5,
@@ -78,11 +81,12 @@ inline std::vector<Message> one_of_each() {
           Report{13, 0.5, 64, 60, {tensor_of(DType::kFloat32, {2}, 8)}},
           TiedTensors{true, 14, 1, {{"head.weight", tensor_of(DType::kFloat32, {2}, 8)}}},
           Failed{2, true, "was lost"},
-          Over{15, {true, "a1b2", 7}},
+          Over{15, {true, "a1b2", 7, CheckpointRun{"c3d4", 16}}},
           Averaging(sample_state()),
           sample_account(),
           Closed{97.25, true, "node_1 (stage 1) failed: the disk is full"},
-          Meeting(Join{4, "10.0.0.2", 40001, {{"model", "a1b2"}}})};
+          Meeting(Join{4, "10.0.0.2", 40001, {{"model", "a1b2"}}}),
+          Checkpointing(PartWritten{16, "{}", "the disk is full"})};
 }
 
 inline Result<Message> round_trip(const Message& message) {

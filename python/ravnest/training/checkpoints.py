@@ -1,0 +1,62 @@
+"""Which checkpoints a run makes, and which one it goes on from."""
+
+import os
+from typing import Any
+
+from .. import _core
+from ..settings import whole_number
+
+
+class Checkpoints:
+    """What a Trainer was told of checkpoints, checked.
+
+    Attributes:
+        folder: Where they are.
+        resume: What to go on from: "" for nothing, "newest", "best", an update's number or a path.
+    """
+
+    def __init__(self, folder, every: str, keep: int, keep_every: int, best: str | None, resume):
+        self.folder = os.fspath(folder)
+        if "://" in self.folder:
+            raise ValueError(f"checkpoint={self.folder!r}: checkpoints are written into a folder of this machine")
+        if not self.folder:
+            raise ValueError("checkpoint= is empty: give the folder that checkpoints go into")
+        if best not in (None, "val_accuracy"):
+            raise ValueError(f"checkpoint_best must be 'val_accuracy' or None, not {best!r}")
+        _core.check_every(every)
+        self._every, self._best = every, best is not None
+        self._keep = whole_number("checkpoint_keep", keep, least=0)
+        self._keep_every = whole_number("checkpoint_keep_every", keep_every, least=0)
+        self.resume = resume_of(resume)
+
+    def tell(self, options: _core.TrainingOptions) -> None:
+        """Hand it to the core."""
+        options.checkpoint, options.resume = self.folder, self.resume
+        options.checkpoint_every, options.checkpoint_best = self._every, self._best
+        options.checkpoint_keep, options.checkpoint_keep_every = self._keep, self._keep_every
+
+
+def resume_of(resume: Any) -> str:
+    """`resume=` as the core has it; RAVNEST_RESUME says it where the script does not."""
+    if resume is None:
+        resume = os.environ.get("RAVNEST_RESUME") or False
+    if resume is False:
+        return ""
+    if resume is True or resume in ("1", "true"):
+        return "newest"
+    if isinstance(resume, int):
+        return str(resume)
+    if isinstance(resume, str | os.PathLike) and os.fspath(resume):
+        return os.fspath(resume)
+    raise ValueError(f"resume must be True, 'best', the number of an update or a path, not {resume!r}")
+
+
+def checkpoints_of(folder, every, keep, keep_every, best, resume) -> Checkpoints | None:
+    """None where there are none; ValueError for what does not go together."""
+    if folder is not None:
+        return Checkpoints(folder, every, keep, keep_every, best, resume)
+    if resume_of(resume):
+        raise ValueError("resume= needs checkpoint=, the folder in which the checkpoints are")
+    if best is not None or keep_every:
+        raise ValueError("checkpoint_best= and checkpoint_keep_every= need checkpoint=, the folder for checkpoints")
+    return None

@@ -1,0 +1,141 @@
+// How a node makes checkpoints, and goes on from one.
+#include <set>
+#include <utility>
+
+#include "ravnest/base/printable.h"
+#include "ravnest/train/node/node.h"
+
+namespace ravnest::train {
+
+void Node::make_checkpoints(worker::ModelWorkerOptions& worker, cluster::DriverOptions& driver) {
+  worker.scheduled = training_options_.scheduled;
+  worker.criterion_state = training_options_.criterion_state;
+  driver.on_checkpointing = [this](int from, wire::Checkpointing checkpointing) {
+    return on_checkpointing(from, std::move(checkpointing));
+  };
+  if (!training_options_.checkpoints.wanted()) return;
+  NodeCheckpointsOptions options;
+  options.checkpoints = training_options_.checkpoints;
+  options.plan = plan_.id;
+  options.nodes = nodes_;
+  options.stage = stage_;
+  options.cluster = static_cast<std::uint32_t>(cluster_);
+  options.clusters = static_cast<std::uint32_t>(plan_.clusters.size());
+  options.settings = settings();
+  options.post = [this](int stage, wire::Checkpointing said) { driver_->post(stage, std::move(said)); };
+  options.mark = [this](std::uint64_t checkpoint) { return record_->mark(checkpoint); };
+  options.warn = [this](const std::string& line) { warn(line); };
+  checkpoints_ = std::make_unique<NodeCheckpoints>(std::move(options));
+  due_ = checkpoint::Due(training_options_.checkpoints.every);
+  due_.begin(0, 0, SystemClock().now());
+  worker.on_snapshot = [this](worker::Snapshot snapshot) { checkpoints_->take(std::move(snapshot)); };
+  driver.on_end = [this](wire::Task& task) -> Status {
+    if (!task.checkpoints) return {};
+    auto chosen = checkpoints_->choose(ready_);
+    if (!chosen.ok()) return chosen.status();
+    task.checkpoints = std::move(*chosen);
+    return {};
+  };
+}
+
+Status Node::begin_run(const Poll& poll) {
+  if (!checkpoints_ || run_begun_) return {};
+  run_begun_ = true;
+  auto readable = checkpoints_->readable();
+  if (!readable.ok()) return readable.status();
+  wire::Ready ready{.call = "train", .settings = {}, .checkpoints = std::move(*readable)};
+  ready.settings.push_back({"resume", training_options_.checkpoints.resume});
+  if (Status begun = begin_call(std::move(ready), /*trains=*/false); !begun.ok()) return begun;
+  wire::Task task;
+  task.checkpoints.emplace();  // the driver has the last word on it
+  const auto closed = is_root() ? finish(std::move(task), /*goes_on=*/false, poll) : serve(poll);
+  if (!closed.ok()) return closed.status();
+  const auto& resumed = checkpoints_->resumed();
+  if (resumed) {
+    warn(text("goes on from the checkpoint of update ", resumed->updates, " in ",
+              training_options_.checkpoints.folder.string()));
+  }
+  return {};
+}
+
+// On the compute thread, before anything is computed.
+Status Node::go_on_from(const wire::CheckpointRun& run) {
+  std::set<std::string> weights;
+  std::set<std::string> buffers;
+  for (const auto& [name, tensor] : engine_.parameters()) weights.insert(name);
+  const ir::Model model = engine_.model();
+  for (const auto& [name, payload] : model.weights) weights.insert(name);
+  for (const std::size_t index : engine_.written_buffers()) {
+    if (!weights.contains(engine_.names()[index])) buffers.insert(engine_.names()[index]);
+  }
+  auto part = checkpoints_->begin(run, weights, buffers);
+  if (!part.ok()) return part.status();
+  if (!*part) return {};
+  const checkpoint::Manifest& from = *checkpoints_->resumed();
+  reach(from.position.epoch);
+  if (Status restored = worker_->restore(**part, from.updates); !restored.ok()) return restored;
+  if (!is_root()) return {};
+  driver_->go_on_after(from.position.passes);
+  position_ = from.position;
+  updates_ = from.updates;
+  due_.begin(updates_, position_.epoch, SystemClock().now());
+  record_->go_on({.updates = from.updates,
+                  .accuracies = from.position.validations,
+                  .window_loss = from.position.window_loss,
+                  .accuracy = from.accuracy});
+  return {};
+}
+
+const std::optional<checkpoint::Manifest>& Node::resumed() const {
+  static const std::optional<checkpoint::Manifest> kNone;
+  return checkpoints_ ? checkpoints_->resumed() : kNone;
+}
+
+// The pass that ends with the update after which there are `updates_`.
+void Node::mark_if_due(stage::Offer& last_part) {
+  if (!checkpoints_) return;
+  const TimePoint now = SystemClock().now();
+  if (!due_.after_update(updates_, now) || checkpoints_->under_way()) return;
+  last_part.checkpoint = updates_;
+  checkpoints_->announce(updates_, position_);
+  due_.made(updates_, position_.epoch, now);
+}
+
+// Behind all that was fed. One that is under way goes first: parts would be of two.
+Status Node::take_snapshots(const Poll& poll) {
+  if (updates_ == due_.updates()) return {};
+  const auto free = [&](TimePoint deadline) {
+    return checkpoints_->wait_for_last(deadline) ? Status() : ravnest::deadline("a checkpoint is being written");
+  };
+  if (Status waited = until(free, poll); !waited.ok()) return waited;
+  checkpoints_->announce(updates_, position_);
+  due_.made(updates_, position_.epoch, SystemClock().now());
+  if (Status expected = record_->expect_checkpoint(updates_); !expected.ok()) return expected;
+  const stage::Offer snapshot{
+      .kind = wire::PassKind::kSnapshot, .batch = batches_++, .update = false, .checkpoint = updates_};
+  return until([&](TimePoint deadline) { return driver_->offer(snapshot, {}, deadline); }, poll);
+}
+
+Status Node::on_checkpointing(int from, wire::Checkpointing checkpointing) {
+  if (const auto* wanted = std::get_if<wire::EndWanted>(&checkpointing)) {
+    if (!is_root()) return invalid("only the root ends a run");
+    const MutexLock lock(stop_mutex_);
+    if (!end_wanted_) end_wanted_ = text(name_of(from), " ", printable(wanted->why));
+    return {};
+  }
+  if (!checkpoints_) return invalid("it speaks of checkpoints, and this node was given none to make");
+  return checkpoints_->on_message(from, std::move(checkpointing));
+}
+
+bool Node::want_end(const std::string& why) {
+  if (!driver_ || !checkpoints_ || driver_->statistics().counts.forwards == 0) return false;
+  driver_->post(0, wire::EndWanted{why});
+  return true;
+}
+
+std::optional<std::string> Node::end_wanted() const {
+  const MutexLock lock(stop_mutex_);
+  return end_wanted_;
+}
+
+}  // namespace ravnest::train

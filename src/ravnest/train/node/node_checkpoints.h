@@ -1,0 +1,131 @@
+// One node's part in the checkpoints of its run.
+//
+// Who does what:
+// - The root decides that a checkpoint is due, says so in a pass (PassHead::checkpoint), and notes where the data stand
+//   (`announce`). One is under way at a time.
+// - Every stage hands its snapshot over (`take`); a thread writes the part beside training and tells the root.
+// - When the root has heard of all parts it writes the manifest: from then on the checkpoint is there. It hands the
+//   manifest to all, and each who has a folder of its own writes it there. Then older ones go.
+// - What a part could not be written for is a line at the root, and the checkpoint is given up: the last one stays.
+//   Training goes on.
+// Before it trains, each node says which checkpoints it could go on from (`readable`), the root chooses (`choose`), and
+// all begin with it (`begin`).
+//
+// Safe from any thread. The writing thread ends with the object, when what it was given is done.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ravnest/base/clock.h"
+#include "ravnest/base/mutex.h"
+#include "ravnest/base/status.h"
+#include "ravnest/checkpoint/folder.h"
+#include "ravnest/checkpoint/manifest.h"
+#include "ravnest/train/node/checkpoint_options.h"
+#include "ravnest/train/node/run_record.h"
+#include "ravnest/wire/call_messages.h"
+#include "ravnest/wire/checkpoint_messages.h"
+#include "ravnest/worker/snapshots.h"
+
+namespace ravnest::train {
+
+struct NodeCheckpointsOptions {
+  CheckpointOptions checkpoints;
+  std::string plan;
+  std::vector<std::string> nodes;  // of the cluster, by stage
+  int stage = 0;
+  std::uint32_t cluster = 0;
+  std::uint32_t clusters = 1;
+  std::map<std::string, std::string> settings;  // of the run, for the manifest and to be compared
+  // To the stage's node; the root may send to itself.
+  std::function<void(int stage, wire::Checkpointing checkpointing)> post;
+  // Root: how the run's files stood at a checkpoint.
+  std::function<std::optional<RecordMark>(std::uint64_t checkpoint)> mark;
+  std::function<void(const std::string& line)> warn;
+};
+
+// The name of a stage's part: "stage_1", of several clusters "cluster_0_stage_1".
+std::string part_name(std::uint32_t cluster, std::uint32_t clusters, int stage);
+
+class NodeCheckpoints {
+ public:
+  explicit NodeCheckpoints(NodeCheckpointsOptions options);
+  NodeCheckpoints(const NodeCheckpoints&) = delete;
+  NodeCheckpoints& operator=(const NodeCheckpoints&) = delete;
+  ~NodeCheckpoints();
+
+  // -- before anything is trained
+
+  // Those that this node could go on from, as the options ask for it: their own parts are here and whole, or all are.
+  // Fails where there is nothing and the options name one. Torn ones are passed over with a line.
+  Result<std::vector<wire::ReadableCheckpoint>> readable();
+  // The root's choice of what all can read, by stage; a new run where none is to be gone on from. kInvalid where nodes
+  // have checkpoints, and none in common.
+  Result<wire::CheckpointRun> choose(const std::vector<wire::Ready>& ready) const;
+  // The part that this stage goes on with, for tensors of these names; none where the run begins anew. Fails where the
+  // folder cannot be written to, or has another run's checkpoints.
+  Result<std::optional<checkpoint::Part>> begin(const wire::CheckpointRun& run, const std::set<std::string>& weights,
+                                                const std::set<std::string>& buffers);
+  // What the run goes on from, once it has begun.
+  const std::optional<checkpoint::Manifest>& resumed() const { return resumed_; }
+
+  // -- while it trains
+
+  // Root: whether one is under way.
+  bool under_way() const;
+  // Root: the pass that says so is offered next. `position` is that after it.
+  void announce(std::uint64_t checkpoint, const checkpoint::DataPosition& position);
+  // From the worker.
+  void take(worker::Snapshot snapshot);
+  Status on_message(int from, wire::Checkpointing checkpointing);
+  // Root: whether none is under way by then.
+  bool wait_for_last(TimePoint deadline) const;
+  // Until all that was begun here is written.
+  void settle();
+  // The last checkpoint that is complete; 0: none.
+  std::uint64_t last() const;
+
+ private:
+  struct UnderWay {
+    std::uint64_t checkpoint = 0;
+    checkpoint::DataPosition position;
+    std::map<int, checkpoint::PartEntry> parts;  // by stage
+    std::vector<std::string> order;
+  };
+
+  bool is_root() const { return options_.stage == 0; }
+  const std::string& own_name() const { return options_.nodes[static_cast<std::size_t>(options_.stage)]; }
+  bool is_readable(const checkpoint::Checkpoint& checkpoint, std::string& why) const;
+  Result<std::vector<checkpoint::Checkpoint>> candidates() const;
+  void write(const worker::Snapshot& snapshot);
+  Status on_part(int from, const wire::PartWritten& written);
+  void on_over(const wire::CheckpointOver& over);
+  void complete(UnderWay done);
+  Status keep(const checkpoint::Manifest& manifest);
+  void enqueue(std::function<void()> job);
+  void work();
+
+  const NodeCheckpointsOptions options_;
+  std::vector<checkpoint::Checkpoint> readable_;
+  std::optional<checkpoint::Manifest> resumed_;
+  std::string run_;
+
+  mutable Mutex mutex_;
+  mutable ConditionVariable changed_;
+  std::deque<std::function<void()>> jobs_ RAVNEST_GUARDED_BY(mutex_);
+  bool busy_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool closing_ RAVNEST_GUARDED_BY(mutex_) = false;
+  std::optional<UnderWay> under_way_ RAVNEST_GUARDED_BY(mutex_);
+  std::uint64_t last_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::thread writer_;  // last: it uses all above
+};
+
+}  // namespace ravnest::train

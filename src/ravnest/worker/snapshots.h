@@ -1,0 +1,78 @@
+// The snapshots that a stage takes for checkpoints: its part of the model as it was after one update.
+//
+// A snapshot refers to the weights of its version, which the next update leaves as they are (optim/store.h), and copies
+// the rest: so training goes on while it is written. Weights that another stage keeps are here only when their keeper's
+// values of the same update have come; until then a snapshot waits.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "ravnest/base/status.h"
+#include "ravnest/checkpoint/part_file.h"
+#include "ravnest/checkpoint/state/part_state.h"
+#include "ravnest/optim/optimizer.h"
+#include "ravnest/optim/store.h"
+
+namespace ravnest::worker {
+
+struct Snapshot {
+  std::uint64_t checkpoint = 0;
+  checkpoint::Part part;                          // of name, holder and the like it knows nothing
+  std::shared_ptr<const optim::Version> version;  // that the part's weights are of: hold it as long as the part
+};
+
+// What a user's function keeps beside the model, such as a criterion with a state_dict.
+struct OwnState {
+  // Its tensors, and a text for the rest.
+  struct Captured {
+    checkpoint::RecordTensors tensors;
+    std::string text;
+  };
+  std::function<Captured()> capture = {};
+  std::function<Status(const Captured& captured)> restore = {};
+};
+
+// For the compute thread.
+class Snapshots {
+ public:
+  // The engine outlives it. `keepers` are the stages that keep weights used here. `on_snapshot` may be empty: then
+  // there are none to take.
+  Snapshots(const graph::Engine& engine, const optim::ParameterStore& store, std::vector<int> keepers,
+            OwnState criterion, std::function<void(Snapshot)> on_snapshot);
+
+  // Takes one, after so many updates of the stage; `gradients` are those that wait for the next one. With `tied_follow`
+  // the keepers' values of this update are still to come.
+  void take(std::uint64_t checkpoint, std::uint64_t updates, const optim::ParameterStore& store,
+            const optim::Optimizer* optimizer, std::span<const at::Tensor> gradients, bool tied_follow);
+  // The keeper's values after so many updates are in the store: those of these parameters.
+  void adopted(int keeper, std::uint64_t updates, std::span<const std::size_t> kept,
+               const optim::ParameterStore& store);
+
+  // Writes a part into the store's parameters, the engine's buffers, the optimizer, the criterion and the gradients,
+  // before the first pass. `scheduled` as in PartState::restore.
+  Status restore(const checkpoint::Part& part, optim::ParameterStore& store, optim::Optimizer* optimizer,
+                 bool scheduled, std::vector<at::Tensor>& gradients) const;
+
+ private:
+  struct Waiting {
+    Snapshot snapshot;
+    std::uint64_t updates = 0;
+    std::set<int> keepers;  // whose values are to come
+  };
+
+  checkpoint::PartState state_;
+  const std::vector<int> keepers_;
+  const OwnState criterion_;
+  const std::function<void(Snapshot)> on_snapshot_;
+  std::deque<Waiting> waiting_;
+};
+
+}  // namespace ravnest::worker

@@ -1,0 +1,126 @@
+"""What users bring of their own, across a checkpoint: optimizers, criteria with a state, loops."""
+
+import pytest
+import torch
+from support.nodes import Cluster, plan_net
+from support.small_net import criterion, loaders
+from torch import nn
+
+import ravnest
+from ravnest import Trainer
+
+pytestmark = pytest.mark.slow
+
+
+class Lion(torch.optim.Optimizer):
+    """An optimizer that ravnest does not know, with a tensor, a number and a string for each parameter."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.99)):
+        super().__init__(params, {"lr": lr, "betas": betas})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                if not state:
+                    state.update(momentum=torch.zeros_like(parameter), calls=0, mode="warm")
+                state["calls"] += 1
+                one, two = group["betas"]
+                mixed = state["momentum"] * one + parameter.grad * (1 - one)
+                parameter -= group["lr"] * mixed.sign() * (2 if state["mode"] == "warm" else 1)
+                state["momentum"].mul_(two).add_(parameter.grad, alpha=1 - two)
+                if state["calls"] == 5:
+                    state["mode"] = "hot"
+
+
+class Margin(nn.Module):
+    """A criterion that keeps something from batch to batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(()))
+
+    def forward(self, outputs, targets):
+        loss = criterion(outputs, targets)
+        self.mean.mul_(0.9).add_(loss.detach(), alpha=0.1)
+        return loss * (1 + self.mean)
+
+
+class OwnLoop(Trainer):
+    """A training loop of the user's."""
+
+    def train(self):
+        self.prelim_checks()
+        for _ in range(self.epochs):
+            for x, _ in self.train_loader:
+                self.node.forward_compute(x)
+            self.node.wait_for_backwards()
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    plan_net(tmp_path, 3)
+    monkeypatch.chdir(tmp_path)
+    return Cluster(tmp_path)
+
+
+def trained(cluster, epochs, trainer=Trainer, checkpoint=None, resume=None, **options) -> dict:
+    """name -> each tensor after so many epochs."""
+    train, _ = loaders()
+
+    def script(make):
+        with make(
+            **{"optimizer": torch.optim.Adam, "criterion": criterion, "schedule": "sync"} | options, labels=train
+        ) as node:
+            trainer(node=node, train_loader=train, epochs=epochs, checkpoint=checkpoint, resume=resume).train()
+            return dict(node.named_parameters()) | dict(node.named_buffers())
+
+    return {name: tensor for stage in cluster.run(script).values() for name, tensor in stage.items()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"optimizer": Lion}, {"criterion": Margin}, {"trainer": OwnLoop}, {"optimizer": "LAMB"}],
+    ids=["optimizer", "criterion", "loop", "lamb"],
+)
+def test_what_is_the_user_s_own_goes_on_to_the_bit(cluster, options):
+    def made():
+        return {key: value() if key == "criterion" else value for key, value in options.items()}
+
+    expected = trained(cluster, 4, **made())
+    trained(cluster, 2, checkpoint="checkpoints", **made())
+    again = trained(cluster, 4, checkpoint="checkpoints", resume=True, **made())
+    for name, tensor in expected.items():
+        assert torch.equal(again[name], tensor), name
+
+
+class Secretive(Lion):
+    """One that keeps what no file can hold."""
+
+    def step(self, closure=None):
+        super().step()
+        for state in self.state.values():
+            state["history"] = [print]
+
+
+def test_an_optimizer_that_keeps_what_a_checkpoint_cannot_hold_is_refused_with_its_name(cluster):
+    with pytest.raises(ravnest.Error, match=r"a checkpoint cannot hold what Secretive keeps as history, a list"):
+        trained(cluster, 2, checkpoint="checkpoints", optimizer=Secretive)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"resume": True}, "resume= needs checkpoint="),
+        ({"checkpoint": "c", "checkpoint_every": "sometimes"}, 'write "epoch", "500 updates" or "10 min"'),
+        ({"checkpoint": "c", "checkpoint_best": "loss"}, "checkpoint_best must be 'val_accuracy' or None, not 'loss'"),
+        ({"checkpoint": "c", "checkpoint_keep": -1}, "checkpoint_keep"),
+        ({"checkpoint": "c", "resume": 1.5}, "resume must be True, 'best', the number of an update or a path, not 1.5"),
+        ({"checkpoint": ""}, "checkpoint= is empty"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options, sentence):
+    with pytest.raises(ValueError) as raised:
+        Trainer(**options)
+    assert sentence in str(raised.value)
