@@ -40,5 +40,7 @@ void add_doctor(CLI::App& app);
 void add_fuse(CLI::App& app);
 void add_checkpoint(CLI::App& app);
 void add_token(CLI::App& app);
+void add_cp(CLI::App& app);
+void add_ls(CLI::App& app);
 
 }  // namespace ravnest::cli

@@ -46,6 +46,8 @@ constexpr const char* kDescription =
     "  ravnest checkpoint list        lists a run's checkpoints; show, verify, remove and export them too\n"
     "  ravnest eval model.pt2         says how good the trained model is\n"
     "  ravnest token                  makes the secret that the ranks of a data-parallel run share\n"
+    "  ravnest cp run.pt s3://lab/    copies files to and from object storage\n"
+    "  ravnest ls s3://lab/           says what is there\n"
     "\n"
     "To put a model into a file, in Python: ravnest.capture(model, (example,), path='model.pt2')";
 
@@ -85,6 +87,8 @@ int run(int argc, char** argv) {
   add_checkpoint(app);
   if constexpr (RAVNEST_WITH_TORCH) add_eval(app);
   add_token(app);
+  add_cp(app);
+  add_ls(app);
   if (argc > 1 && !std::string_view(argv[1]).starts_with('-')) require(check_command(app, argv[1]));
   try {
     app.parse(argc, argv);

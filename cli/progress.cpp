@@ -36,15 +36,21 @@ Interruptible::Interruptible(std::string what) : what_(std::move(what)), termina
 
 Interruptible::~Interruptible() { set_handlers(SIG_DFL); }
 
-bool Interruptible::report(double share) const {
-  if (terminal_) std::fprintf(stderr, "\r%s %3.0f %%", what_.c_str(), 100 * share);
-  return interrupted == 0;
+bool Interruptible::report(double share, const std::string& more) const {
+  if (terminal_) {
+    const char* clear_rest = more.empty() ? "" : "\033[K";
+    std::fprintf(stderr, "\r%s %3.0f %%%s%s", what_.c_str(), 100 * share, more.c_str(), clear_rest);
+  }
+  return may_go_on();
 }
 
-void Interruptible::finish(bool over) const {
+bool Interruptible::may_go_on() { return interrupted == 0; }
+
+void Interruptible::finish(bool over, const std::string& advice) const {
   if (terminal_) std::fprintf(stderr, "\r\033[K");
   if (interrupted == 0) return;
-  std::cerr << "ravnest: " << what_ << (over ? " was interrupted when it was over" : " was interrupted") << std::endl;
+  std::cerr << "ravnest: " << what_ << (over ? " was interrupted when it was over" : " was interrupted" + advice)
+            << std::endl;
   throw CLI::RuntimeError(kInterruptedStatus);
 }
 

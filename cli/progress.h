@@ -15,9 +15,13 @@ class Interruptible {
   Interruptible& operator=(const Interruptible&) = delete;
   ~Interruptible();
 
-  bool report(double share) const;
-  // Clears the line. Throws the exit status where the user has interrupted; `over` says that it was all done by then.
-  void finish(bool over = false) const;
+  // `more` stands behind the share, such as a rate.
+  bool report(double share, const std::string& more = "") const;
+  // Whether `report` would return true; says nothing.
+  static bool may_go_on();
+  // Clears the line. Throws the exit status where the user has interrupted; `over` says that it was all done by then;
+  // `advice` ends the sentence of an interrupted one.
+  void finish(bool over = false, const std::string& advice = "") const;
 
  private:
   std::string what_;

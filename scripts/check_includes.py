@@ -51,7 +51,7 @@ def documented() -> list[str]:
     """The first column of the table of rooms, without those that are only planned."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     table = page.split("| folder | what lives there | torch |", 1)[1].split("\n\n", 1)[0]
-    return re.findall(r"^\| `([a-z/]+)` \|", table, re.MULTILINE)
+    return re.findall(r"^\| `([a-z_/]+)` \|", table, re.MULTILINE)
 
 
 def main() -> int:
