@@ -3,7 +3,7 @@
 python tests/soak/object_store_kills.py [TIMES [MB [SEED]]]
 
 What arrives has to be equal by hash, and the bytes on the way are counted: a cut may cost the part that it hits on
-the way up and what lies in buffers on the way down, a kill the parts that are on their way. Then it says how much that was.
+the way up and what lies in buffers on the way down, a kill the parts that are on their way. It says how much that was.
 """
 
 import hashlib

@@ -1,6 +1,9 @@
 """Files to object storage and back, through all kinds of trouble: equal by every byte, sent no more than needed."""
 
-import hashlib
+import contextlib
+import os
+import pty
+import re
 import resource
 import shutil
 import signal
@@ -13,10 +16,6 @@ from support.s3_server import Fault, S3Server
 MIB = 1 << 20
 PART = 8 * MIB
 LARGE = 41 * MIB + 12345  # six parts, the last one short
-
-
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def is_part(seen, number: int) -> bool:
@@ -263,3 +262,17 @@ def test_two_that_fetch_one_file_do_not_mix(s3, server, tmp_path, some_bytes):
     wait_until(lambda: server.sent() >= MIB, "its first bytes")
     assert "a is being fetched by another process" in s3.fails("cp", "s3://lab/a", "a")
     kill(first)
+
+
+def test_a_terminal_shows_how_far_it_is(s3, server, large):
+    ours, theirs = pty.openpty()
+    process = s3.start("cp", "large", "s3://lab/large", stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # it has closed its end
+        while some := os.read(ours, 4096):
+            shown += some
+    process.communicate(timeout=30)
+    os.close(ours)
+    assert process.returncode == 0
+    assert re.search(rb"\rcopying large +\d+ % of 43.0 MB, [\d.]+ k?M?B/s", shown), shown

@@ -44,11 +44,11 @@ class S3Command:
         assert done.stderr.startswith("ravnest: ") and done.stderr.count("\n") == 1, done.stderr
         return done.stderr
 
-    def start(self, *arguments, **variables) -> subprocess.Popen:
+    def start(self, *arguments, stderr=subprocess.STDOUT, **variables) -> subprocess.Popen:
         return subprocess.Popen(
             [COMMAND, *map(str, arguments)],
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=stderr,
             preexec_fn=interruptible,
             **self._options(variables),
         )
