@@ -72,6 +72,7 @@ void bind_errors(pybind11::module_& module);
 void bind_graph(pybind11::module_& module);
 void bind_loop(pybind11::module_& module);
 void bind_node(pybind11::module_& module);
+void bind_object_store(pybind11::module_& module);
 void bind_optim(pybind11::module_& module);
 void bind_pipeline(pybind11::module_& module);
 void bind_plan(pybind11::module_& module);

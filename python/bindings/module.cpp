@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, module) {
   ravnest::python::bind_node(module);
   ravnest::python::bind_precision(module);
   ravnest::python::bind_rank(module);
+  ravnest::python::bind_object_store(module);
   ravnest::python::bind_optim(module);
   ravnest::python::bind_pipeline(module);
   ravnest::python::bind_plan(module);

@@ -8,6 +8,7 @@ import pathlib
 import torch
 import typing
 __all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_every', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw', 'withdraw_rank']
+__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'fetched', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw']
 class Error(RuntimeError):
     of_another: bool
 class Model:
@@ -528,6 +529,8 @@ def clusterize(model: Model, inputs: list | None, *, balance: str | None, min_cl
 def did_you_mean(written: str, names: collections.abc.Sequence[str]) -> str:
     ...
 def differences(pairs: collections.abc.Sequence[tuple[str, typing.Any, typing.Any]], typed: collections.abc.Sequence[torch.Tensor]) -> list:
+    ...
+def fetched(url: str, environment: collections.abc.Mapping[str, str]) -> str:
     ...
 def finish_telling() -> None:
     ...

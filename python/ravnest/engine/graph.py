@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import fetched
 from .._core import load as _load
 from ..seed import current_seed
 from .named_tensors import NamedTensors
@@ -21,7 +22,7 @@ def load(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] = "", 
     Args:
         path: The archive.
         weights: Weights to take in place of the archive's: a state dict, as .safetensors or of torch.save. It has to
-            fit the model, name by name.
+            fit the model, name by name. An object's URL, s3://BUCKET/KEY, is fetched first (docs/object_storage.md).
         entry: Which of several state dicts in that file, such as "model_state_dict" of a checkpoint.
 
     Returns:
@@ -31,7 +32,10 @@ def load(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] = "", 
         ravnest.Error: A file is not there, is of another kind, or the weights are of another model; the message
             names it and what is wrong.
     """
-    core = _load(os.fspath(path), weights=os.fspath(weights), entry=entry)
+    weights = os.fspath(weights)
+    if weights.startswith("s3://"):
+        weights = fetched(weights, dict(os.environ))
+    core = _load(os.fspath(path), weights=weights, entry=entry)
     return Stage(core) if getattr(core, "stage", -1) >= 0 else Graph(core)
 
 

@@ -107,6 +107,23 @@ def test_keys_and_endpoint_of_a_profile(s3, server, tmp_path):
     assert "AWS_PROFILE is other, but there is no profile other in" in s3.fails("ls", "s3://lab", AWS_PROFILE="other")
 
 
+def test_a_bucket_may_be_a_part_of_the_hosts_name(s3, server, a):
+    s3.variables["AWS_ENDPOINT_URL"] = f"http://localhost:{server.port}"
+    s3.ok("cp", "a", "s3://lab/x/a", RAVNEST_S3_ADDRESSING="virtual")
+    assert server.get("lab", "x/a") == b"a"
+    assert server.seen[-1].headers["host"] == f"lab.localhost:{server.port}"
+    assert "expected path, virtual or auto" in s3.fails("ls", "s3://lab", RAVNEST_S3_ADDRESSING="both")
+
+
+def test_a_proxy_is_asked_where_the_environment_names_one(s3, server, a):
+    proxy = f"http://127.0.0.1:{server.port}"
+    s3.variables["AWS_ENDPOINT_URL"] = "http://s3.invalid"
+    s3.ok("cp", "a", "s3://lab/a", http_proxy=proxy)
+    assert server.get("lab", "a") == b"a"
+    said = s3.fails("cp", "a", "s3://lab/a", "--attempts", "1", http_proxy=proxy, no_proxy="s3.invalid")
+    assert "the connection to http://s3.invalid failed" in said
+
+
 def test_keys_of_a_container_and_of_an_instance(s3):
     asked = []
 

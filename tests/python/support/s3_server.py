@@ -182,7 +182,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_any(self):
         path, _, query = self.path.partition("?")
-        bucket, _, key = path.lstrip("/").partition("/")
+        path = re.sub("^http://[^/]+", "", path)  # asked as a proxy
+        bucket, _, key = path.removeprefix("/").partition("/")
+        host = self.headers.get("Host", "").partition(":")[0]
+        if host.endswith(".localhost"):  # the bucket is a part of the host's name
+            bucket, key = host.removesuffix(".localhost"), path.removeprefix("/")
         self.bucket, self.key = urllib.parse.unquote(bucket), urllib.parse.unquote(key)
         self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
         headers = {name.lower(): value for name, value in self.headers.items()}

@@ -38,7 +38,7 @@ class MemoryS3 final : public HttpClient {
     }
     const MutexLock lock(mutex_);
     sent_.push_back(request.method + " " + request.url.substr(request.url.find("/lab")));
-    received_bytes_ += request.body.size();
+    if (request.method == "PUT") received_bytes_ += request.body.size();
     return answer(request);
   }
 
@@ -47,6 +47,7 @@ class MemoryS3 final : public HttpClient {
     const MutexLock lock(mutex_);
     return sent_;
   }
+  // Of objects and parts.
   std::uint64_t received_bytes() const {
     const MutexLock lock(mutex_);
     return received_bytes_;
