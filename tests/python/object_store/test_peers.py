@@ -6,13 +6,23 @@ import subprocess
 
 import pytest
 from support.s3_command import S3Command
-from support.s3_peers import rclone, s3rver
+from support.s3_peers import has_ceph, radosgw, rclone, s3rver
 
 MIB = 1 << 20
 ODD = "ä b+c%20=;/d"  # s3rver lists a & as &amp;, to AWS's own client as well
 
 
-@pytest.fixture(params=[rclone, s3rver], ids=["rclone", "s3rver"])
+CEPH = pytest.param(
+    radosgw,
+    id="radosgw",
+    marks=[
+        pytest.mark.soak,
+        pytest.mark.skipif(not has_ceph(), reason="radosgw, ceph-mon and ceph-osd are not installed"),
+    ],
+)
+
+
+@pytest.fixture(params=[pytest.param(rclone, id="rclone"), pytest.param(s3rver, id="s3rver"), CEPH])
 def peer(request, tmp_path):
     with request.param(tmp_path / "served") as environment:
         yield S3Command(tmp_path, environment)
