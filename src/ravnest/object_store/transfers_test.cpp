@@ -157,6 +157,13 @@ TEST_F(Transfers, OfBytesAreVerifiedToo) {
   EXPECT_EQ(store_->get_bytes(name_, 4).status().code(), Code::kCorrupt);
 }
 
+TEST_F(Transfers, ThatWereRemovedAreGoneOnceAndForAll) {
+  server_->put("key", "some");
+  EXPECT_TRUE(store_->remove(name_).ok());
+  EXPECT_EQ(store_->head(name_).status().code(), Code::kNotFound);
+  EXPECT_TRUE(store_->remove(name_).ok()) << "what is not there need not be removed";
+}
+
 TEST_F(Transfers, IntoTheCacheAreMadeOnceForEachVersion) {
   server_->put("key", "one");
   const auto first = cached_file(*store_, name_, folder_ / "cache");

@@ -102,6 +102,7 @@ class MemoryS3 final : public HttpClient {
       objects_[key] = {body, md5_of(body), header(request, std::string(kSha256Header))};
       return {200, {{"etag", "\"" + objects_[key].etag + "\""}}, ""};
     }
+    if (request.method == "DELETE") return objects_.erase(key) > 0 ? HttpAnswer{204, {}, ""} : error(404, "NoSuchKey");
     const auto found = objects_.find(key);
     if (found == objects_.end()) return error(404, "NoSuchKey");
     return get(request, found->second);
