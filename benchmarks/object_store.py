@@ -33,13 +33,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     if shutil.which("aws") is None:
-        sys.exit(
-            "benchmarks/object_store.py needs AWS's own client: pip install awscli, or apt-get install awscli"
-        )
+        sys.exit("benchmarks/object_store.py needs AWS's own client: pip install awscli, or apt-get install awscli")
     megabytes = options.megabytes
     with tempfile.TemporaryDirectory() as name, rclone(Path(name) / "served") as variables:
         folder = Path(name)
-        (folder / "a").write_bytes(random.Random(1).randbytes(megabytes * 1_000_000))
+        chance = random.Random(1)
+        (folder / "a").write_bytes(b"".join(chance.randbytes(1_000_000) for _ in range(megabytes)))
         environment = {**os.environ, **variables, "AWS_DEFAULT_REGION": "us-east-1"}
 
         def rate(command: list, made: Path) -> float:

@@ -105,7 +105,7 @@ def main() -> None:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        data = chance.randbytes(megabytes * 1_000_000)
+        data = b"".join(chance.randbytes(1_000_000) for _ in range(megabytes))
         (folder / "a").write_bytes(data)
         Way(folder, ["a", "s3://lab/a"], True, len(data), times, chance).run()
         Way(folder, ["s3://lab/a", "b"], False, len(data), times, chance).run()

@@ -23,9 +23,9 @@ bool can_be_sent_again(const HttpAnswer& answer, const ServerError& error) {
 }
 
 Duration pause_after(int failures, double random) {
-  constexpr double kFirst_s = 0.5;
-  constexpr double kMost_s = 20;
-  const double whole = std::min(kMost_s, kFirst_s * std::exp2(std::clamp(failures - 1, 0, 16)));
+  constexpr double kFirstSeconds = 0.5;
+  constexpr double kMostSeconds = 20;
+  const double whole = std::min(kMostSeconds, kFirstSeconds * std::exp2(std::clamp(failures - 1, 0, 16)));
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(whole * (1 - random / 2)));
 }
 

@@ -57,7 +57,7 @@ Result<std::string> signing_key(const SigningScope& scope, const Credentials& cr
 }  // namespace
 
 std::string query_text(std::vector<QueryItem> query) {
-  std::ranges::sort(query);
+  std::sort(query.begin(), query.end());
   std::string written;
   for (const QueryItem& item : query) {
     if (!written.empty()) written += '&';

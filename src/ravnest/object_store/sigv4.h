@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "ravnest/base/status.h"
@@ -24,7 +25,9 @@ struct QueryItem {
   std::string name;
   std::string value;
 
-  friend auto operator<=>(const QueryItem&, const QueryItem&) = default;
+  friend bool operator<(const QueryItem& a, const QueryItem& b) {
+    return std::tie(a.name, a.value) < std::tie(b.name, b.value);
+  }
 };
 
 struct RequestToSign {

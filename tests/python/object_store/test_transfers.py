@@ -231,7 +231,9 @@ def test_an_object_that_is_not_what_was_put_does_not_appear(s3, server, tmp_path
 def test_a_file_that_changes_while_it_is_sent_is_an_error(s3, server, large, tmp_path):
     def fault(seen):
         if is_part(seen, 2):
-            (tmp_path / "large").write_bytes(b"x" * LARGE)
+            with open(tmp_path / "large", "r+b") as file:
+                file.write(b"x")
+            os.utime(tmp_path / "large", (1, 1))
 
     server.fault = fault
     assert "large was changed while it was put to s3://lab/large" in s3.fails("cp", "large", "s3://lab/large")

@@ -31,7 +31,7 @@ def test_a_graph_is_loaded_with_weights_from_a_url(server, environment, tmp_path
     for _ in range(2):
         graph = ravnest.load(archive(models.ARCHITECTURES[0]), weights="s3://lab/run/weights.pt")
         assert all(torch.equal(graph.state_dict()[name], tensor) for name, tensor in state.items())
-    assert [seen.method for seen in server.seen] == ["HEAD", "GET", "HEAD"]
+    assert [seen.method for seen in server.seen] == ["HEAD", "HEAD", "GET", "HEAD"], "fetched once"
 
 
 def test_the_command_evaluates_weights_from_a_url(server, environment, tmp_path):
