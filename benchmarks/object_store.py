@@ -46,18 +46,17 @@ def main() -> None:
             subprocess.run(command, env=environment, cwd=folder, check=True, capture_output=True)
             seconds = time.perf_counter() - start
             assert made.stat().st_size == megabytes * 1_000_000
-            made.unlink()
             return megabytes / seconds
 
         rates: dict[tuple, list[float]] = {}
         for i in range(options.repeats + 1):
             for who, cp in [("ravnest", [COMMAND, "cp"]), ("aws", ["aws", "s3", "cp", "--no-progress"])]:
                 key = f"{who}-{i}"
-                source = folder / "served" / "lab" / f"source-{i}-{who}"
-                shutil.copyfile(folder / "a", source)
-                up = rate([*cp, "a", f"s3://lab/{key}"], folder / "served" / "lab" / key)
-                down = rate([*cp, f"s3://lab/{source.name}", "b"], folder / "b")
-                source.unlink()
+                served = folder / "served" / "lab" / key
+                up = rate([*cp, "a", f"s3://lab/{key}"], served)
+                down = rate([*cp, f"s3://lab/{key}", "b"], folder / "b")
+                served.unlink()
+                (folder / "b").unlink()
                 if i > 0:  # the first warms up
                     rates.setdefault((who, "up"), []).append(up)
                     rates.setdefault((who, "down"), []).append(down)

@@ -1,4 +1,5 @@
 // `ravnest cp`: files to object storage and back.
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>

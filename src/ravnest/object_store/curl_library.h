@@ -1,6 +1,6 @@
 // libcurl's C functions, found at run time: what is built does not depend on it, and neither does the wheel.
 //
-// Any libcurl 7.32 or later will do; Debian calls its package libcurl4. Types and numbers are those of its header.
+// Any libcurl from 7.42 on will do; Debian calls its package libcurl4. Types and numbers are those of its header.
 #pragma once
 
 #include <curl/curl.h>
