@@ -19,7 +19,7 @@ namespace {
 // A list of a thousand keys of a thousand bytes, each byte written as three.
 constexpr std::size_t kMostBodyBytes = std::size_t{8} << 20;
 constexpr std::size_t kMostHeaderBytes = std::size_t{256} << 10;
-constexpr long kReceiveBuffer = 512L << 10;
+constexpr long kBuffer = 512L << 10;
 
 // A connection that breaks while OpenSSL writes to it would end the process.
 class NoBrokenPipe {
@@ -217,7 +217,8 @@ class CurlHttp final : public HttpClient {
     const std::string& proxy = https ? options_.https_proxy : options_.http_proxy;
     set(handle, CURLOPT_PROXY, request.through_proxy ? proxy.c_str() : "");
     set(handle, CURLOPT_NOPROXY, options_.no_proxy.c_str());
-    set(handle, CURLOPT_BUFFERSIZE, kReceiveBuffer);
+    set(handle, CURLOPT_BUFFERSIZE, kBuffer);
+    set(handle, CURLOPT_UPLOAD_BUFFERSIZE, kBuffer);
     const auto stall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(request.stall).count();
     set(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(std::max<std::int64_t>(stall_ms, 1)));
   }

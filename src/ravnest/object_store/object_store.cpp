@@ -82,7 +82,7 @@ Status ObjectStore::put_bytes(ByteSpan bytes, const ObjectName& to, const std::f
   request.body_sha256 = *sha256;
   request.headers = {{std::string(kSha256Header), *sha256}, {"Content-Type", "application/octet-stream"}};
   const auto md5 = identity::md5(bytes);
-  if (md5.ok()) request.headers.push_back({"Content-MD5", identity::to_base64(*md5)});
+  if (md5.ok()) request.body_md5 = *md5;
   request.go_on = asking_at(go_on);
   const auto answer = requests_->send(request);
   if (!answer.ok()) return answer.status();

@@ -106,7 +106,7 @@ Result<std::string> send_part(Requests& requests, const PartUpload& upload, int 
   request.body_sha256 = std::move(*sha256);
   const auto digest = identity::md5(bytes);
   const std::string md5 = digest.ok() ? *digest : "";
-  if (!md5.empty()) request.headers.push_back({"Content-MD5", identity::to_base64(md5)});
+  request.body_md5 = md5;
   request.go_on = go_on;
   const auto answer = requests.send(request);
   if (!answer.ok()) return answer.status();

@@ -5,6 +5,7 @@
 #include <random>
 #include <thread>
 
+#include "ravnest/identity/digest.h"
 #include "ravnest/object_store/answers.h"
 #include "ravnest/object_store/retry.h"
 
@@ -56,6 +57,8 @@ Result<HttpRequest> Requests::signed_request(const S3Request& request, const Cre
     to_sign.query.push_back(
         {percent_encoded(item.name, Slash::kEncoded), percent_encoded(item.value, Slash::kEncoded)});
   }
+  if (wants_md5_ && !request.body_md5.empty())
+    to_sign.headers.push_back({"Content-MD5", identity::to_base64(request.body_md5)});
   to_sign.headers.push_back({"Host", target.host});
   to_sign.headers.push_back({"x-amz-content-sha256", request.body_sha256});
   to_sign.headers.push_back({"x-amz-date", amz_time(at)});
@@ -78,6 +81,9 @@ Result<HttpRequest> Requests::signed_request(const S3Request& request, const Cre
 Requests::Outcome Requests::refused(const HttpAnswer& answer, const S3Request& request, const FoundCredentials& keys,
                                     WallTime at) {
   const ServerError error = decode_error(answer.body);
+  if (error.code == "InvalidRequest" && error.message.find("Content-MD5") != std::string::npos &&
+      !request.body_md5.empty() && !wants_md5_.exchange(true))
+    return {refusal(answer, {request.action, request.name, at}, settings_, keys), true};
   const bool renewed =
       (error.code == "ExpiredToken" || error.code == "InvalidToken") && credentials_.renew(keys.credentials);
   return {refusal(answer, {request.action, request.name, at}, settings_, keys),

@@ -22,6 +22,7 @@ struct S3Request {
   std::vector<QueryItem> query = {};  // as it is, not encoded
   std::vector<Header> headers = {};
   ByteSpan body = {};
+  std::string body_md5 = {};  // 16 bytes; sent to servers that ask for it, as AWS does of buckets with locked objects
   std::string body_sha256 = std::string(kEmptySha256);
   std::function<bool(ByteSpan)> take = {};
   std::function<bool(std::uint64_t sent)> go_on = {};
@@ -72,6 +73,7 @@ class Requests {
   const Surroundings surroundings_;
   CredentialSource credentials_;
   std::atomic<bool> has_answered_ = false;
+  std::atomic<bool> wants_md5_ = false;  // the signed SHA-256 says the same, and costs servers one digest less
 };
 
 }  // namespace ravnest::object_store

@@ -103,6 +103,24 @@ TEST_F(RequestsTo, ASlowEndOfAnUploadThatFailsInItsBodyAreSentAgain) {
   EXPECT_EQ(answer->body, "<Done/>");
 }
 
+TEST_F(RequestsTo, AServerThatAsksForAnMd5AreSentWithIt) {
+  S3Request request = get_request();
+  request.body_md5 = std::string(16, '\0');
+  const HttpAnswer asks{400,
+                        {},
+                        "<Error><Code>InvalidRequest</Code><Message>Content-MD5 OR x-amz-checksum- HTTP header is "
+                        "required for Put Object requests with Object Lock parameters</Message></Error>"};
+  ASSERT_TRUE(send({asks, HttpAnswer{200, {}, ""}}, request).ok());
+  const auto has_md5 = [](const HttpRequest& sent) {
+    return std::ranges::any_of(sent.headers, [](const Header& each) {
+      return each.name == "Content-MD5" && each.value == "AAAAAAAAAAAAAAAAAAAAAA==";
+    });
+  };
+  EXPECT_FALSE(has_md5(http_->requests.at(0)));
+  EXPECT_TRUE(has_md5(http_->requests.at(1)));
+  EXPECT_EQ(send({asks}, request).status().code(), Code::kInvalid) << "asked for once";
+}
+
 // What people are told.
 
 TEST_F(RequestsTo, ABucketThatIsNotThereSaySo) {

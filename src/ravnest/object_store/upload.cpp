@@ -105,7 +105,7 @@ class Upload {
     request.body_sha256 = sha256_;
     request.headers = {{std::string(kSha256Header), sha256_}, {"Content-Type", "application/octet-stream"}};
     const auto digest = identity::md5(bytes);
-    if (digest.ok()) request.headers.push_back({"Content-MD5", identity::to_base64(*digest)});
+    if (digest.ok()) request.body_md5 = *digest;
     request.go_on = [&](std::uint64_t sent) { return told(std::min(sent, size_)); };
     const auto answer = requests_.send(request);
     if (!answer.ok()) return answer.status();
