@@ -1,4 +1,5 @@
 #include <pybind11/stl.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include "bindings.h"
 #include "callbacks.h"
@@ -98,7 +99,7 @@ void fill_in(OptimizerState& state, const py::dict& dict) {
     if (state.values.size() <= index) state.values.resize(index + 1);
     for (const auto& [name, item] : py::cast<py::dict>(value)) {
       if (item.is_none()) continue;
-      if (py::isinstance<at::Tensor>(item) || THPVariable_Check(item.ptr()))
+      if (THPVariable_Check(item.ptr()))
         state.tensors[index].emplace(py::cast<std::string>(name), py::cast<at::Tensor>(item));
       else
         state.values[index].emplace(py::cast<std::string>(name), py::cast<Option>(item));
@@ -156,9 +157,9 @@ std::unique_ptr<Optimizer> from_functions(std::string name, const std::vector<py
   if (state) {
     callbacks.state = [function = held(*state)] {
       const py::gil_scoped_acquire acquire;
-      OptimizerState state;
-      fill_in(state, py::cast<py::dict>((*function)()));
-      return state;
+      OptimizerState kept;
+      fill_in(kept, py::cast<py::dict>((*function)()));
+      return kept;
     };
   }
   if (load_function) {

@@ -1,6 +1,6 @@
 // Digests of bytes that come piece by piece, and SHA-256 with a key (HMAC, RFC 2104).
 //
-// sha256.h is the short way for bytes that are all there. Values: one owner each, no state in the process.
+// sha256.h is the short way to SHA-256 as digits. Values: one owner each, no state in the process.
 #pragma once
 
 #include <openssl/evp.h>
