@@ -11,6 +11,7 @@ from ..engine.graph import Graph, Stage
 from ..engine.named_tensors import NamedTensors, check_recurse, named
 from ..seed import current_seed
 from .criterion import Criterion
+from .optimizers import form_of_step
 
 _PATIENCE_S = 24 * 3600.0
 
@@ -64,7 +65,7 @@ class LocalCluster(NamedTensors):
             parts[-1]._signatures, criterion, self._targets, lambda targets: targets, loss_of_validation=True
         )
         if callable(optimizer):
-            options.optimizers = [optimizer(stage) for stage in range(len(parts))]
+            options.optimizers = [form_of_step(optimizer(stage)) for stage in range(len(parts))]
         else:
             options.optimizers = [(optimizer, dict(optimizer_params or {}), [])] * len(parts)
         options.schedule, options.window, options.recompute = schedule, window, recompute

@@ -277,6 +277,15 @@ def step_function(own_step, parameters: list[torch.Tensor]):
     return step
 
 
+def form_of_step(step: Callable[..., None]) -> OptimizerForm:
+    """What the core makes its updates with, where there is a step(parameters, gradients) and no checkpoint to be made."""
+
+    def nothing_kept(*_):
+        raise TypeError("a step of one's own has no state that a checkpoint could hold")
+
+    return getattr(step, "__name__", "step"), step, nothing_kept, nothing_kept
+
+
 class ForeignState:
     """What an optimizer that runs as it is keeps, as a checkpoint holds it: tensors, numbers and strings."""
 

@@ -129,7 +129,7 @@ def test_every_flag_that_a_page_gives_to_a_command_exists(page: Path):
     lines = re.findall(r"^[$] *(.+)$|^(ravnest .+)$|`([^`]+)`", text, re.M)
     for line in ("".join(each) for each in lines):
         for command, arguments in re.findall(
-            r"\bravnest (checkpoint [a-z]+|[a-z]+)\b((?: [^#;|]*)?)", line.split(" -- ")[0]
+            r"\bravnest (checkpoint [a-z]+|[a-z]+)\b((?: [^#;|\n]*)?)", line.split(" -- ")[0]
         ):
             unknown = set(re.findall(r"--[a-z-]+", arguments)) - flags_of(command)
             assert not unknown, line
