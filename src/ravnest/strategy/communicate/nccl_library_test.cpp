@@ -46,7 +46,7 @@ TEST(NcclLibrary, VersionsThatItDoesNotKnowAreRefused) {
 
 TEST(NcclLibrary, ReasonIsOneLineOfBothThatNcclSays) {
   const NcclLibrary library = load_nccl(stand_in::path()).value();
-  EXPECT_EQ(nccl_reason(library, nccl::kSystemError, nullptr), "unhandled system error (the stand-in says so)");
+  EXPECT_EQ(nccl_reason(library, nccl::kSystemError, nullptr), "unhandled system error (the stand-in; says so)");
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ TEST_F(NcclThreads, ErrorFoundWhileAnOperationIsUnderWayEndsItByAnAbort) {
   stand_in::break_off(0, nccl::kRemoteError);
   const Status status = thread.wait_until_taken(task);
   EXPECT_EQ(status, unavailable("NCCL's all-reduce failed on rank 0 of 1: remote process exited or there was a network "
-                                "error (the stand-in says so)"));
+                                "error (the stand-in; says so)"));
   thread.close();
   EXPECT_THAT(stand_in::calls(0), ElementsAre("init 1", "all_reduce float32 1", "abort"));
 }
