@@ -11,7 +11,7 @@ namespace {
 
 // Of each part. All parts are some eleven seconds of one core; sanitizers cost four times as much, or more.
 #ifdef RAVNEST_SANITIZED
-constexpr std::uint64_t kSeeds = 150;
+constexpr std::uint64_t kSeeds = 50;
 #else
 constexpr std::uint64_t kSeeds = 700;
 #endif
@@ -38,7 +38,7 @@ TEST_P(Simulation, PromisesAreKeptUnderRandomFaults) {
 INSTANTIATE_TEST_SUITE_P(Parts, Simulation, testing::Range(1, 5));
 
 TEST(SimulationItself, GivesTheSameEventsForTheSameSeed) {
-  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
     std::vector<std::string> first;
     std::vector<std::string> second;
     const auto one = simulate(seed, [&](const std::string& line) { first.push_back(line); });
