@@ -10,6 +10,7 @@ the start of a resumed run's call to its first batch.
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -90,6 +91,11 @@ def turn(folder: Path, model: str, seconds: float, checkpoint: bool, resume: boo
     return json.loads(outputs[0].splitlines()[-1])
 
 
+def begin_anew(folder: Path) -> None:
+    (folder / "losses.txt").unlink(missing_ok=True)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+
 def measure(model: str, seconds: float, repeats: int) -> None:
     """Turns with and without, beginning with the other side each time."""
     make, data, batch = MODELS[model]
@@ -101,13 +107,13 @@ def measure(model: str, seconds: float, repeats: int) -> None:
         for i in range(repeats):
             rate = {}
             for checkpoint in (True, False) if i % 2 else (False, True):
-                (folder / "losses.txt").unlink(missing_ok=True)
-                subprocess.run(["rm", "-rf", folder / "checkpoints"], check=True)
+                begin_anew(folder)
                 rate[checkpoint] = turn(folder, model, seconds, checkpoint)["rate"]
             ratios.append(rate[True] / rate[False])
             rates.append(rate[True])
         kept = statistics.median(ratios)
         print(f"checkpoints_{model} {statistics.median(rates):.0f} samples/s {kept:.3f} >=0.99", flush=True)
+        begin_anew(folder)
         turn(folder, model, 2, True)
         again = turn(folder, model, 2, True, resume=True)["first_s"]
         print(f"resume_{model} {again:.2f} s - -", flush=True)
@@ -115,7 +121,7 @@ def measure(model: str, seconds: float, repeats: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=list(MODELS))
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)}; by default all")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--repeats", type=int, default=3)
     for flag in ("--play", "--checkpoint", "--resume"):
@@ -124,7 +130,7 @@ def main() -> None:
     if options.play:
         play(options.models[0], options.seconds, options.checkpoint, options.resume)
         return
-    for model in options.models:
+    for model in options.models or MODELS:
         measure(model, options.seconds, options.repeats)
 
 
