@@ -22,14 +22,19 @@ py::object next_of(const py::iterator& items) {
   return py::reinterpret_steal<py::object>(item);
 }
 
-// begin(epoch) gives an iterator of items, digest(item) a number. All with the GIL held.
+// begin(epoch, skip) gives an iterator of items without the first ones, digest(item) a number. All with the GIL held.
 class PyLabels final : public train::LabelSource {
  public:
   PyLabels(py::function begin, py::function digest, train::LabelNames names)
       : begin_(std::move(begin)), digest_(std::move(digest)), labels_(std::move(names)) {}
 
   Status begin(std::uint64_t epoch) override {
-    items_ = py::iter(begin_(epoch));
+    epoch_ = epoch;
+    items_ = py::iter(begin_(epoch, 0));
+    return {};
+  }
+  Status skip(std::uint64_t items) override {
+    items_ = py::iter(begin_(epoch_, items));
     return {};
   }
   Result<std::optional<std::uint64_t>> next() override {
@@ -47,6 +52,7 @@ class PyLabels final : public train::LabelSource {
   py::function begin_;
   py::function digest_;
   train::LeafLabels labels_;
+  std::uint64_t epoch_ = 0;
   py::iterator items_;
   py::object item_;
 };

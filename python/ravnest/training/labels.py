@@ -133,10 +133,10 @@ def leaf_labels(source, seed: int, batch_size: int | None, node: str, root: str)
         root: The root's name.
     """
 
-    def begin(epoch):
+    def begin(epoch, skip):
         if source is None:
             raise Error(f"{node} computes the loss and has no labels: give Node labels= and test_labels=")
-        return items_of(source, seed, epoch, batch_size)
+        return items_of(source, seed, epoch, batch_size, skip)
 
     return Labels(
         begin,

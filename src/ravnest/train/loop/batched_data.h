@@ -54,6 +54,10 @@ class DatasetTargets final : public LabelSource {
 
   Status begin(std::uint64_t epoch) override;
   Result<std::optional<std::uint64_t>> next() override;
+  Status skip(std::uint64_t items) override {
+    index_ += items;
+    return {};
+  }
   // Of the batch at hand.
   const at::Tensor& targets() const { return targets_; }
 

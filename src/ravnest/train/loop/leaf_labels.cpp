@@ -10,7 +10,11 @@ Status LeafLabels::go_to(LabelSource& source, std::uint64_t epoch, std::uint64_t
     before_ = next_;
     if (Status begun = source.begin(epoch); !begun.ok()) return begun;
     epoch_ = epoch;
-    next_ = 0;
+    skipped_ = index;
+    if (index > 0) {
+      if (Status skipped = source.skip(index); !skipped.ok()) return skipped;
+    }
+    next_ = index;
   }
   const std::string where = text("batch ", index, " of epoch ", epoch);
   std::uint64_t own = 0;
@@ -26,8 +30,9 @@ Status LeafLabels::go_to(LabelSource& source, std::uint64_t epoch, std::uint64_t
                    ": they can be iterated only once, as a generator can; give a DataLoader, a list or a tensor");
   }
   if (next_ <= index) {
-    return invalid("the labels of ", names_.node, " end after ", next_, " batches, but ", names_.root, " sent ", where,
-                   ": both need the same data", names_.and_enough);
+    return invalid("the labels of ", names_.node, " end after ", next_ > 0 && next_ == skipped_ ? "at most " : "",
+                   next_, " batches, but ", names_.root, " sent ", where, ": both need the same data",
+                   names_.and_enough);
   }
   if (digest != 0 && own != 0 && digest != own) {
     return invalid("the labels of ", names_.node, " for ", where, " are not those of ", names_.root,

@@ -20,6 +20,8 @@ class LabelSource {
   virtual Status begin(std::uint64_t epoch) = 0;
   // Goes on to the next item: its digest (labels.h), 0 where it has none; none where the epoch is over.
   virtual Result<std::optional<std::uint64_t>> next() = 0;
+  // Leaves out so many, straight after `begin`: they were trained on before the run was interrupted.
+  virtual Status skip(std::uint64_t items) = 0;
 };
 
 // For sentences. What helps depends on where the labels come from.
@@ -42,8 +44,9 @@ class LeafLabels {
  private:
   LabelNames names_;
   std::optional<std::uint64_t> epoch_;
-  std::uint64_t next_ = 0;    // of the item after the one at hand
-  std::uint64_t before_ = 0;  // items of the epoch before, as far as they were asked for
+  std::uint64_t next_ = 0;     // of the item after the one at hand
+  std::uint64_t skipped_ = 0;  // items of this epoch that were left out
+  std::uint64_t before_ = 0;   // items of the epoch before, as far as they were asked for
 };
 
 }  // namespace ravnest::train

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace ravnest::train {
@@ -25,6 +26,12 @@ class Numbers final : public LabelSource {
     ++taken_;
     return std::optional(digest());
   }
+  Status skip(std::uint64_t items) override {
+    skipped += items;
+    taken_ = std::min(items, sizes_.at(epoch_));
+    return {};
+  }
+  std::uint64_t skipped = 0;
   std::uint64_t digest() const { return 100 * epoch_ + taken_; }  // of the item at hand
 
  private:
@@ -46,6 +53,17 @@ TEST(LeafLabels, AreFoundInTheOrderOfThePasses) {
   }
 }
 
+TEST(LeafLabels, OfARunThatGoesOnInTheMiddleOfAnEpochAreNotGoneThroughOneByOne) {
+  Numbers source({9});
+  LeafLabels own = labels();
+  ASSERT_TRUE(own.go_to(source, 0, 7, 8).ok());
+  EXPECT_EQ(source.skipped, 7U);
+  ASSERT_TRUE(own.go_to(source, 0, 8, 9).ok());
+  EXPECT_THAT(own.go_to(source, 0, 9, 0).message(), HasSubstr("end after 9 batches"));
+  LeafLabels other = labels();
+  EXPECT_THAT(other.go_to(source, 0, 12, 0).message(), HasSubstr("end after at most 12 batches"));
+}
+
 TEST(LeafLabels, OthersThanTheRootsEndTheRun) {
   Numbers source({3});
   LeafLabels own = labels();
@@ -63,11 +81,13 @@ TEST(LeafLabels, AreNotComparedWhereThereIsNothingToCompare) {
 TEST(LeafLabels, ThatEndTooEarlyAreToldFromThoseThatComeOnce) {
   Numbers short_epochs({2, 1});
   LeafLabels few = labels();
+  ASSERT_TRUE(few.go_to(short_epochs, 0, 0, 0).ok());
   EXPECT_EQ(few.go_to(short_epochs, 0, 2, 0).message(),
             "the labels of node_2 end after 2 batches, but node_0 sent batch 2 of epoch 0: both need the same data, "
             "and more");
   Numbers once({2, 0});
   LeafLabels own = labels();
+  ASSERT_TRUE(own.go_to(once, 0, 0, 0).ok());
   ASSERT_TRUE(own.go_to(once, 0, 1, 0).ok());
   EXPECT_THAT(own.go_to(once, 1, 0, 0).message(),
               HasSubstr("gave 2 batches before and none for batch 0 of epoch 1: they can be iterated only once"));
