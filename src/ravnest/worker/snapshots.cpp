@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <utility>
 
 namespace ravnest::worker {
@@ -39,14 +39,21 @@ void Snapshots::take(std::uint64_t checkpoint, std::uint64_t updates, const opti
     snapshot.part.record_tensors[kCriterion] = checkpoint::copied(captured.tensors);
     snapshot.part.records[kCriterion] = std::move(captured.text);
   }
-  if (!tied_follow || keepers_.empty()) return on_snapshot_(std::move(snapshot));
   taken.updates = updates;
-  taken.keepers = {keepers_.begin(), keepers_.end()};
+  if (tied_follow) {
+    // Where ties go pass by pass a keeper may be faster than the update here: its values are in the store already.
+    std::ranges::copy_if(keepers_, std::inserter(taken.keepers, taken.keepers.end()), [&](int keeper) {
+      const auto last = adopted_.find(keeper);
+      return last == adopted_.end() || last->second < updates;
+    });
+  }
+  if (taken.keepers.empty()) return on_snapshot_(std::move(snapshot));
   waiting_.push_back(std::move(taken));
 }
 
 void Snapshots::adopted(int keeper, std::uint64_t updates, std::span<const std::size_t> kept,
                         const optim::ParameterStore& store) {
+  adopted_[keeper] = updates;
   const auto found = std::ranges::find_if(
       waiting_, [&](const Waiting& each) { return each.updates == updates && each.keepers.contains(keeper); });
   if (found == waiting_.end()) return;

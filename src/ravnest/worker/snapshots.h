@@ -2,7 +2,7 @@
 //
 // A snapshot refers to the weights of its version, which the next update leaves as they are (optim/store.h), and copies
 // the rest: so training goes on while it is written. Weights that another stage keeps are here only when their keeper's
-// values of the same update have come; until then a snapshot waits.
+// values of the same update have come; a snapshot waits for those that have not come before it was taken.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -72,6 +73,7 @@ class Snapshots {
   const std::vector<int> keepers_;
   const OwnState criterion_;
   const std::function<void(Snapshot)> on_snapshot_;
+  std::map<int, std::uint64_t> adopted_;  // by keeper: after how many updates its last values are
   std::deque<Waiting> waiting_;
 };
 
