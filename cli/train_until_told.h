@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -33,6 +35,14 @@ struct Told {
   std::function<bool(const std::string& why)> want_end = {};
 };
 
+// A process whose whole group or container is sent a signal may get it from its parent, too.
+inline constexpr std::chrono::seconds kSameSignal{2};
+
+// Whether the signal is one more of those that have asked the training to end.
+inline bool is_the_same(int number, const std::optional<TimePoint>& asked) {
+  return number != SIGINT && asked && SystemClock().now() - *asked < kSameSignal;
+}
+
 // Runs `training`. Throws the exit status,
 // with the reason on standard error, unless it went well. To be called before this process has threads. `background` is
 // where the training tells others of failures.
@@ -40,18 +50,24 @@ inline void train_until_told(const std::string& name, Background& background,
                              const std::function<Status(Told& told)>& training) {
   StopSignals signals(SIGUSR1);
   bool interrupted = false;
+  std::optional<TimePoint> asked;
   Told told;
   told.poll = [&]() -> Status {
     if (!signals.came()) return {};
     const int number = signals.take();
+    if (is_the_same(number, asked)) return {};
     const auto want_end = std::exchange(told.want_end, nullptr);
-    if (want_end && number == SIGTERM && want_end("got SIGTERM")) return {};
-    if (want_end && number == SIGUSR1 && want_end("got SIGUSR1")) return {};
+    if (want_end && (number == SIGTERM || number == SIGUSR1) &&
+        want_end(number == SIGTERM ? "got SIGTERM" : "got SIGUSR1")) {
+      asked = SystemClock().now();
+      return {};
+    }
     interrupted = true;
     return cancelled(name, " was interrupted");
   };
   const Status ended = training(told);
   signals.block_until_exit();
+  if (asked && signals.came() && !is_the_same(signals.take(), asked)) interrupted = true;
   // Where all are interrupted at once this one may have heard of another's interruption before its own.
   if (interrupted || signals.came()) {
     std::cerr << kOwn << (ended.ok() ? name + " was interrupted when its run was over" : in_lines(ended.message()))

@@ -5,6 +5,7 @@
 #include <pybind11/stl/filesystem.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,10 +75,15 @@ wire::Closed finish(PyNode& own, bool save, const std::string& run, bool goes_on
   return unwrap(own.node->finish({save, run, own.position->epoch}, goes_on, poll_signals));
 }
 
-// What the run goes on from: the update of the checkpoint; 0: it begins anew.
-std::uint64_t begin_run(PyNode& own) {
+wire::Closed finish_early(PyNode& own, const std::string& run) {
   const py::gil_scoped_release release;
-  unwrap(own.node->begin_run(poll_signals));
+  return unwrap(own.node->finish_early({false, run, own.position->epoch}, poll_signals));
+}
+
+// What the run goes on from: the update of the checkpoint; 0: it begins anew.
+std::uint64_t begin_run(PyNode& own, const std::map<std::string, std::string>& settings) {
+  const py::gil_scoped_release release;
+  unwrap(own.node->begin_run(settings, poll_signals));
   const auto& resumed = own.node->resumed();
   if (!resumed) return 0;
   own.position->go_on = train::go_on_from(*resumed);
@@ -161,7 +167,7 @@ void bind_node(py::module_& module) {
           "name_of", [](const PyNode& own, int stage) { return own.node->name_of(stage); }, py::arg("stage"))
       .def(
           "begin", [](PyNode& own, const std::string& call) { unwrap(own.node->begin(call)); }, py::arg("call"))
-      .def("begin_run", &begin_run)
+      .def("begin_run", &begin_run, py::arg("settings"))
       .def(
           "want_end", [](PyNode& own, const std::string& why) { return own.node->want_end(why); }, py::arg("why"))
       .def("end_wanted", [](const PyNode& own) { return own.node->end_wanted(); })
@@ -178,6 +184,9 @@ void bind_node(py::module_& module) {
             return to_dict(finish(own, save, run, goes_on));
           },
           py::kw_only(), py::arg("save"), py::arg("run"), py::arg("goes_on") = false)
+      .def(
+          "finish_early", [](PyNode& own, const std::string& run) { return to_dict(finish_early(own, run)); },
+          py::kw_only(), py::arg("run"))
       .def(
           "stop",
           [](PyNode& own, const std::string& reason, bool interrupted) {

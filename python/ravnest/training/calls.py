@@ -9,7 +9,7 @@ from ..engine.named_tensors import NamedTensors
 from ..errors import Error
 from .checkpoints import Checkpoints
 from .criterion import Faults, farewell_of
-from .endings import end_by
+from .endings import ending_by
 from .run import Run, serve
 
 
@@ -95,7 +95,12 @@ class Calls(NamedTensors):
             self._core = None
 
     def call(
-        self, name: str, body: Callable[[], Any], save: bool = False, settings: Mapping[str, str] | None = None
+        self,
+        name: str,
+        body: Callable[[], Any],
+        save: bool = False,
+        settings: Mapping[str, str] | None = None,
+        recorded: Mapping[str, str] | None = None,
     ) -> Any:
         """Run something on the root; on other nodes serve until the root's call of the same name is over.
 
@@ -104,6 +109,7 @@ class Calls(NamedTensors):
             body: What the root runs.
             save: Whether all stages are saved at the end.
             settings: What has to be the same wherever data are fed.
+            recorded: What checkpoints say of the run beside that.
 
         Returns:
             What `body` does; on other nodes nothing, but the accuracy that the root found where it evaluates.
@@ -115,20 +121,12 @@ class Calls(NamedTensors):
         self._served = True
         self._call = name
         try:
-            if name == "train" and self.checkpoints is not None:
-                self._begin_run(core)
-            self._begin(core, name, settings)
-            if not self.is_root:
-                accuracy, ended = serve(core, name)
-                return accuracy if ended is None else self._end_early(ended)
-            result = body()
-            if self._call is not None:
-                self.leave_call(save)
-            return result
+            if name != "train" or self.checkpoints is None:
+                return self._run_call(core, name, body, save, settings)
+            core.begin_run(dict(recorded or {}))
+            with ending_by(core.want_end):
+                return self._run_call(core, name, body, save, settings)
         except BaseException as error:
-            ends = self.is_root and self.checkpoints is not None and isinstance(error, Error)
-            if ends and self._core is not None and core.end_wanted() is not None:
-                self._end_early(core.finish(save=False, run=self._run_id)["ended_early"])
             self._faults.explain(error)
             raised = self._end_run(core, error)
             if raised is error:
@@ -136,6 +134,22 @@ class Calls(NamedTensors):
             raise raised from raised.__cause__
         finally:
             self._call = None
+
+    def _run_call(self, core: Any, name: str, body: Callable[[], Any], save: bool, settings: Any) -> Any:
+        self._begin(core, name, settings)
+        if not self.is_root:
+            accuracy, ended = serve(core, name)
+            return accuracy if ended is None else self._end_early(ended)
+        try:
+            result = body()
+        except Error:
+            # Either what tells the loop to end, or a failure that finishing finds, too.
+            if self.checkpoints is None or self._core is None or core.end_wanted() is None:
+                raise
+            self._end_early(core.finish_early(run=self._run_id)["ended_early"])
+        if self._call is not None:
+            self.leave_call(save)
+        return result
 
     def keep_checkpoints(self, checkpoints: Checkpoints) -> None:
         """Make checkpoints while training, and go on from one if asked to; before the first call.
@@ -149,11 +163,6 @@ class Calls(NamedTensors):
             whose = "ranks have none" if self.strategy is not None else f"the plan has {self.clusters}"
             raise ValueError(f"checkpoint= is for the nodes of one cluster so far, and {whose}: leave it out")
         self.checkpoints = checkpoints
-
-    def _begin_run(self, core: Any) -> None:
-        """All agree on what the run goes on from; what asks this process to end makes a checkpoint from now on."""
-        core.begin_run()
-        end_by(core.want_end)
 
     def _end_early(self, why: str) -> NoReturn:
         """The run was asked to end, and its checkpoint is there: this process ends well."""
@@ -173,6 +182,11 @@ class Calls(NamedTensors):
     def _direct_call(self) -> None:
         """A root whose script has no Trainer is in one call until it stops."""
         if self._call is None:
+            if self.checkpoints is not None:
+                raise ValueError(
+                    "checkpoint= needs to know where training begins and ends: put this loop into the train() of a "
+                    "subclass of Trainer"
+                )
             self._configure(self._member)
             self._begin(self._member, "direct")
             self._call = "direct"

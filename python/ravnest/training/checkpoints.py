@@ -23,6 +23,8 @@ class Checkpoints:
             raise ValueError("checkpoint= is empty: give the folder that checkpoints go into")
         if best not in (None, "val_accuracy"):
             raise ValueError(f"checkpoint_best must be 'val_accuracy' or None, not {best!r}")
+        if not isinstance(every, str):
+            raise ValueError(f"checkpoint_every must be 'epoch', '500 updates' or '10 min', not {every!r}")
         _core.check_every(every)
         self._every, self._best = every, best is not None
         self._keep = whole_number("checkpoint_keep", keep, least=0)
@@ -40,7 +42,7 @@ def resume_of(resume: Any) -> str:
     """`resume=` as the core has it; RAVNEST_RESUME says it where the script does not."""
     if resume is None:
         resume = os.environ.get("RAVNEST_RESUME") or False
-    if resume is False:
+    if resume is False or resume in ("0", "false"):
         return ""
     if resume is True or resume in ("1", "true"):
         return "newest"

@@ -6,10 +6,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 from .. import _core
 from ..errors import Error, Interrupted
+
+# A process whose whole group or container is sent a signal may get it from its parent, too: that is not a second one.
+_SAME_SIGNAL_S = 2.0
 
 INTERRUPTED_STATUS = 130  # what shells say of a command that Ctrl-C has ended
 
@@ -41,26 +45,40 @@ def end_in_words(name: str) -> None:
             signal.signal(number, _interrupt)
 
 
-def end_by(want_end: Callable[[str], bool]) -> None:
-    """From now on SIGTERM and SIGUSR1, which machines send that are about to go, end the run with a checkpoint.
+@contextlib.contextmanager
+def ending_by(want_end: Callable[[str], bool]) -> Iterator[None]:
+    """Meanwhile SIGTERM and SIGUSR1, which machines send that are about to go, end the run with a checkpoint.
 
-    `want_end(why)` asks for that, and says whether it will be. Otherwise, and the second time, signals act as ever.
+    `want_end(why)` asks for that, and says whether it will be. Otherwise, and the second time, signals act as ever; and
+    so does one for which the run was over before it could end early.
     """
+    usual = {signal.SIGTERM: _interrupt, signal.SIGUSR1: signal.SIG_DFL}
     if threading.current_thread() is not threading.main_thread():
+        yield
         return
+    taken = [number for number, handler in usual.items() if signal.getsignal(number) is handler]
+    own, asked = os.getpid(), {}
 
     def ask(number, frame):
-        if number in _heeded:
-            signal.signal(number, _interrupt)
-        else:
-            signal.signal(number, signal.SIG_DFL)
-        if not want_end(f"got {signal.Signals(number).name}"):
-            os.kill(os.getpid(), number)
+        if os.getpid() == own:
+            if asked and time.monotonic() - max(asked.values()) < _SAME_SIGNAL_S:
+                return
+            if not asked and want_end(f"got {signal.Signals(number).name}"):
+                asked[number] = time.monotonic()
+                return
+        signal.signal(number, usual[number])
+        os.kill(os.getpid(), number)
 
-    if signal.getsignal(signal.SIGTERM) is _interrupt:
-        signal.signal(signal.SIGTERM, ask)
-    if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
-        signal.signal(signal.SIGUSR1, ask)
+    for number in taken:
+        signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        for number in taken:
+            if signal.getsignal(number) is ask:
+                signal.signal(number, usual[number])
+    for number in asked:
+        os.kill(os.getpid(), number)
 
 
 @contextlib.contextmanager

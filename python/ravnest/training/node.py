@@ -271,6 +271,11 @@ class Node(Feeding):
         return self._scheduler.own
 
     @property
+    def scheduler_words(self) -> str:
+        """Its name and keywords, as checkpoints say what a run was trained with; "none"."""
+        return self._scheduler.words()
+
+    @property
     def shard(self) -> bool | None:
         """Whether training data are cut between the clusters; None until a Trainer has said so."""
         return self._shard

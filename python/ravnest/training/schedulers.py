@@ -39,6 +39,20 @@ class StageScheduler:
             )
         self._optimizer, self.own = optimizer, scheduler(optimizer, **params)
 
+    def words(self) -> str:
+        """What it is, without what no two processes write alike."""
+        scheduler, params = self._made
+        if scheduler is None:
+            return "none"
+        plain = (bool, int, float, str, tuple, list)
+        shown = {
+            key: repr(value) if isinstance(value, plain) else getattr(value, "__qualname__", type(value).__qualname__)
+            for key, value in sorted(params.items())
+        }
+        name = getattr(scheduler, "__qualname__", type(scheduler).__qualname__)
+        options = ", ".join(f"{key}={value}" for key, value in shown.items())
+        return f"{name}({options}) per {'epoch' if self.by_epoch else 'update'}"
+
     def for_core(self):
         """What the core calls with how many steps there have been: (after epochs, after updates), one of them None."""
         step = guarded("the scheduler", self._step_to) if self.own is not None else None

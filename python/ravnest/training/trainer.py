@@ -34,6 +34,7 @@ def _as_call(function):
             lambda: function(self, *args, **kwargs),
             save=trains and self.save,
             settings=self._training_settings() if trains else {"stop_at_nan": str(self.stop_at_nan)},
+            recorded=self._recorded_settings() if trains and self.node.checkpoints is not None else None,
         )
 
     return call
@@ -151,6 +152,23 @@ class Trainer:
             "stop_at_nan": str(self.stop_at_nan),
             "val_loader": "given" if self.val_loader is not None else "none",
         }
+
+    def _recorded_settings(self) -> dict[str, str]:
+        """What checkpoints say of the run, to be compared when it goes on (checkpoint/settings.h)."""
+        settings = {
+            "epochs": str(self.epochs),
+            "val_freq": str(self.val_freq),
+            "lr_scheduler": self.node.scheduler_words,
+        }
+        if self.node.is_root:
+            loader = self._training_items()
+            if isinstance(loader.whole, torch.Tensor):
+                settings["batch_size"] = str(self.batch_size)
+            elif getattr(loader.whole, "batch_size", None) is not None:
+                settings["batch_size"] = str(loader.whole.batch_size)
+            if not isinstance(loader.whole, torch.Tensor) and (batches := length_of(loader)) is not None:
+                settings["batches_per_epoch"] = str(batches)
+        return settings
 
     def _check_loaders(self, train_loader):
         node, sweeps = self.node, self.epochs if self.val_freq == 1 else min(self.epochs, 1)

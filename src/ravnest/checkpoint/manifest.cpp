@@ -19,18 +19,21 @@ namespace {
 using nlohmann::json;
 
 json position_to_json(const DataPosition& position) {
-  return {{"epoch", position.epoch},
-          {"index", position.index},
-          {"samples", position.samples},
-          {"trained", position.trained},
-          {"passes", position.passes},
-          {"sweep", position.sweep},
-          {"validations", position.validations},
-          {"window_loss", std::isfinite(position.window_loss) ? position.window_loss : 0.0}};
+  json object = {{"epoch", position.epoch},
+                 {"index", position.index},
+                 {"samples", position.samples},
+                 {"trained", position.trained},
+                 {"passes", position.passes},
+                 {"sweep", position.sweep},
+                 {"validations", position.validations},
+                 {"window_loss", std::isfinite(position.window_loss) ? position.window_loss : 0.0}};
+  if (position.validated > 0) object["validated"] = position.validated;
+  return object;
 }
 
 DataPosition position_from(const Field& field) {
   const auto window_loss = field.optional("window_loss");
+  const auto validated = field.optional("validated");
   return {.epoch = count_of(field["epoch"]),
           .index = count_of(field["index"]),
           .samples = count_of(field["samples"]),
@@ -38,6 +41,7 @@ DataPosition position_from(const Field& field) {
           .passes = count_of(field["passes"]),
           .sweep = count_of(field["sweep"]),
           .validations = count_of(field["validations"]),
+          .validated = validated ? count_of(*validated) : 0,
           .window_loss = window_loss ? window_loss->number() : 0};
 }
 

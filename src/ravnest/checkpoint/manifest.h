@@ -37,6 +37,7 @@ struct DataPosition {
   std::uint64_t passes = 0;       // the same as passes: several per batch where it is cut into microbatches
   std::uint64_t sweep = 0;        // validations of every kind so far
   std::uint64_t validations = 0;  // those that have a line in val_accuracies.txt
+  std::uint64_t validated = 0;    // `trained` when the last of those was over; 0: there was none
   double window_loss = 0;         // of batches that wait for their update, summed
 
   bool operator==(const DataPosition&) const = default;

@@ -24,7 +24,8 @@ Manifest two_parts() {
   manifest.strategy = "pipeline";
   manifest.plan = "plan a";
   manifest.updates = 120;
-  manifest.position = {.epoch = 1, .index = 2, .samples = 3, .trained = 4, .passes = 5, .sweep = 6, .validations = 7};
+  manifest.position = {
+      .epoch = 1, .index = 2, .samples = 3, .trained = 4, .passes = 5, .sweep = 6, .validations = 7, .validated = 4};
   manifest.accuracy = 97.5;
   manifest.settings = {{"seed", "42"}};
   manifest.order = {"a", "b"};

@@ -76,6 +76,8 @@ const Option& at(const Options& options, std::string_view name) {
 
 }  // namespace
 
+std::string words(const Option& option) { return shown(option); }
+
 std::string words(const OptionRange& range) {
   const bool bounded = range.most != std::numeric_limits<double>::infinity();
   if (range.least == -std::numeric_limits<double>::infinity())

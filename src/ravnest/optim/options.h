@@ -45,6 +45,9 @@ struct OptionSpec {
 // The range as people write it: "at least 0", "from 0 to below 1"; "a number" where every one is allowed.
 std::string words(const OptionRange& range);
 
+// As people write it: "0.1", "(0.9, 0.999)", "true".
+std::string words(const Option& option);
+
 // All options of `owner`: those given, checked, and the others' values. kInvalid, saying what exists, for a name that
 // is not there, a value of another kind or out of its range, and a list of another length than a value that is not
 // empty: a line for each.

@@ -73,6 +73,8 @@ class ModelWorker final : public Worker {
 
   // Before the first pass: goes on from a checkpoint's part, after so many updates.
   Status restore(const checkpoint::Part& part, std::uint64_t updates);
+  // What of the optimizer's options that will leave as the part has them (PartState::options_kept).
+  std::vector<std::string> options_kept(const checkpoint::Part& part) const;
 
   const optim::ParameterStore& store() const { return store_; }
   optim::Optimizer* optimizer() { return optimizer_.get(); }

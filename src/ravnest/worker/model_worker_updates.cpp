@@ -99,6 +99,10 @@ Status ModelWorker::snapshot(std::uint64_t checkpoint) {
   return {};
 }
 
+std::vector<std::string> ModelWorker::options_kept(const checkpoint::Part& part) const {
+  return snapshots_.options_kept(part, optimizer_.get(), options_.scheduled);
+}
+
 // Schedules first, from the optimizer's own rates on: they come to what they were by the same steps.
 Status ModelWorker::restore(const checkpoint::Part& part, std::uint64_t updates) {
   updates_ = updates;

@@ -12,7 +12,36 @@ namespace {
 constexpr const char* kGradients = "gradients";
 constexpr const char* kCriterion = "criterion";
 
+// Under another name in the model, and so perhaps in other stages, of whose gradients the whole one is the sum.
+bool is_tied(const checkpoint::Whole& whole, const std::string& name) {
+  const auto own = std::ranges::find(whole.weights, name, &archive::NamedPayloads::value_type::first);
+  return own != whole.weights.end() && std::ranges::count_if(whole.weights, [&](const auto& each) {
+                                         return each.second.storage == own->second.storage;
+                                       }) > 1;
+}
+
 }  // namespace
+
+Status take_records(const checkpoint::Whole& whole, checkpoint::Part& part) {
+  for (const auto& [holder, records] : whole.record_tensors) {
+    for (const char* const record : {kGradients, kCriterion}) {
+      const auto found = records.find(record);
+      if (found == records.end()) continue;
+      for (const auto& [name, payload] : found->second) {
+        if (std::string_view(record) == kGradients && is_tied(whole, name))
+          return unsupported(
+              "in the checkpoint gradients wait for their update, since its epoch is no multiple of "
+              "update_frequency, and weights are tied: only the same plan can go on from it; name "
+              "another one");
+        part.record_tensors[record].emplace_back(name, payload);
+      }
+    }
+  }
+  for (const auto& [holder, records] : whole.records) {
+    if (const auto found = records.find(kCriterion); found != records.end()) part.records.insert(*found);
+  }
+  return {};
+}
 
 Snapshots::Snapshots(const graph::Engine& engine, const optim::ParameterStore& store, std::vector<int> keepers,
                      OwnState criterion, std::function<void(Snapshot)> on_snapshot)
@@ -29,6 +58,8 @@ void Snapshots::take(std::uint64_t checkpoint, std::uint64_t updates, const opti
   snapshot.checkpoint = checkpoint;
   snapshot.version = store.newest();
   state_.capture(snapshot.part, snapshot.version->tensors, optimizer, /*weights_stay=*/true);
+  const bool on_host = std::ranges::all_of(snapshot.version->tensors, [](const auto& each) { return each.is_cpu(); });
+  if (!on_host) snapshot.version.reset();  // or the next update would need the GPU's memory twice
   checkpoint::RecordTensors waiting;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (gradients[i].defined()) waiting.emplace_back(state_.names()[i], gradients[i]);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ravnest/base/status.h"
+#include "ravnest/checkpoint/assemble.h"
 #include "ravnest/checkpoint/part_file.h"
 #include "ravnest/checkpoint/state/part_state.h"
 #include "ravnest/optim/optimizer.h"
@@ -26,8 +27,10 @@ namespace ravnest::worker {
 
 struct Snapshot {
   std::uint64_t checkpoint = 0;
-  checkpoint::Part part;                          // of name, holder and the like it knows nothing
-  std::shared_ptr<const optim::Version> version;  // that the part's weights are of: hold it as long as the part
+  checkpoint::Part part;  // of name, holder and the like it knows nothing
+  // That the part's weights are of, where they are in this host's memory: hold it as long as the part. Those of a GPU
+  // are copied.
+  std::shared_ptr<const optim::Version> version;
 };
 
 // What a user's function keeps beside the model, such as a criterion with a state_dict.
@@ -40,6 +43,10 @@ struct OwnState {
   std::function<Captured()> capture = {};
   std::function<Status(const Captured& captured)> restore = {};
 };
+
+// What a part that was selected from the whole for another plan is to have of records: what the criterion keeps, and
+// gradients that wait for their update. kUnsupported where those are of tied weights.
+Status take_records(const checkpoint::Whole& whole, checkpoint::Part& part);
 
 // For the compute thread.
 class Snapshots {
@@ -57,6 +64,11 @@ class Snapshots {
   void adopted(int keeper, std::uint64_t updates, std::span<const std::size_t> kept,
                const optim::ParameterStore& store);
 
+  // What `restore` will leave as the checkpoint has it, as in PartState::options_kept.
+  std::vector<std::string> options_kept(const checkpoint::Part& part, const optim::Optimizer* optimizer,
+                                        bool scheduled) const {
+    return state_.options_kept(part, optimizer, scheduled);
+  }
   // Writes a part into the store's parameters, the engine's buffers, the optimizer, the criterion and the gradients,
   // before the first pass. `scheduled` as in PartState::restore.
   Status restore(const checkpoint::Part& part, optim::ParameterStore& store, optim::Optimizer* optimizer,

@@ -95,6 +95,38 @@ def test_what_is_the_user_s_own_goes_on_to_the_bit(cluster, options):
         assert torch.equal(again[name], tensor), name
 
 
+@pytest.mark.parametrize("who", ["node_0", "node_1"])
+def test_checkpoints_that_one_node_alone_makes_are_refused(cluster, who):
+    train, _ = loaders()
+
+    def script(make):
+        with make(optimizer=torch.optim.Adam, criterion=criterion, labels=train) as node:
+            Trainer(node=node, train_loader=train, checkpoint="c" if node.name == who else None).train()
+
+    one, other = ("epoch", "none") if who == "node_0" else ("none", "epoch")
+    with pytest.raises(ravnest.Error, match=f"checkpoint is {one} on node_0 and {other} on node_1"):
+        cluster.run(script)
+
+
+def test_a_loop_without_a_beginning_and_an_end_makes_no_checkpoints(cluster):
+    train, _ = loaders()
+
+    def script(make):
+        with make(optimizer=torch.optim.Adam, criterion=criterion, labels=train) as node:
+            Trainer(node=node, train_loader=train, checkpoint="c")
+            node.forward_compute(next(iter(train))[0])
+
+    _, errors = cluster.run_to_the_end(script)
+    assert isinstance(errors["node_0"], ValueError) and "put this loop into the train() of a" in str(errors["node_0"])
+    assert "put this loop into the train() of a" in str(errors["node_2"])
+
+
+def test_the_variable_of_a_run_that_begins_anew_says_nothing(monkeypatch):
+    for value in ("", "0", "false"):
+        monkeypatch.setenv("RAVNEST_RESUME", value)
+        Trainer(checkpoint=None)
+
+
 class Secretive(Lion):
     """One that keeps what no file can hold."""
 
@@ -114,6 +146,8 @@ def test_an_optimizer_that_keeps_what_a_checkpoint_cannot_hold_is_refused_with_i
     [
         ({"resume": True}, "resume= needs checkpoint="),
         ({"checkpoint": "c", "checkpoint_every": "sometimes"}, 'write "epoch", "500 updates" or "10 min"'),
+        ({"checkpoint": "c", "checkpoint_every": "5 minuts"}, '"5 minuts" does not say how often'),
+        ({"checkpoint": "c", "checkpoint_every": 5}, "checkpoint_every must be 'epoch', '500 updates' or '10 min'"),
         ({"checkpoint": "c", "checkpoint_best": "loss"}, "checkpoint_best must be 'val_accuracy' or None, not 'loss'"),
         ({"checkpoint": "c", "checkpoint_keep": -1}, "checkpoint_keep"),
         ({"checkpoint": "c", "resume": 1.5}, "resume must be True, 'best', the number of an update or a path, not 1.5"),

@@ -109,30 +109,32 @@ SCHEDULE = {
 
 
 @pytest.mark.parametrize(
-    ("schedule", "every", "stop_at", "rates"),
+    ("schedule", "every", "stop_at", "rates", "val_freq"),
     [
-        ("sync", "epoch", 17, {}),
-        ("sync", "5 updates", 17, SCHEDULE),
+        ("sync", "epoch", 17, {}, 1),
+        ("sync", "5 updates", 17, SCHEDULE, 1),
+        ("sync", "3 updates", 10, {"update_frequency": 2}, 3),
         (
             "gpipe",
             "3 updates",
             10,
             {"lr_scheduler": torch.optim.lr_scheduler.StepLR, "lr_scheduler_params": {"step_size": 1}},
+            1,
         ),
     ],
 )
 def test_on_the_same_plan_the_bits_are_those_of_a_run_that_was_never_ended(
-    tmp_path, graph, monkeypatch, schedule, every, stop_at, rates
+    tmp_path, graph, monkeypatch, schedule, every, stop_at, rates, val_freq
 ):
     node = {"schedule": schedule, **rates} | ({"microbatches": 2} if schedule == "gpipe" else {})
     folders = {name: tmp_path / name for name in ("whole", "ended")}
     whole = planned(folders["whole"], graph, 3)
     monkeypatch.chdir(whole.folder)
-    expected = weights_of(run(whole, 3, node=node, checkpoint_every=every))
+    expected = weights_of(run(whole, 3, node=node, checkpoint_every=every, val_freq=val_freq))
     ended = planned(folders["ended"], graph, 3)
     monkeypatch.chdir(ended.folder)
-    run(ended, 3, stop_at, node=node, checkpoint_every=every)
-    again = weights_of(run(ended, 3, node=node, checkpoint_every=every, resume=True))
+    run(ended, 3, stop_at, node=node, checkpoint_every=every, val_freq=val_freq)
+    again = weights_of(run(ended, 3, node=node, checkpoint_every=every, val_freq=val_freq, resume=True))
     assert again.keys() == expected.keys()
     for name, tensor in expected.items():
         assert torch.equal(again[name], tensor), name

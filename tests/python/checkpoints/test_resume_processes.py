@@ -162,6 +162,35 @@ def test_another_optimizer_is_refused(ended_run, copy):
     assert "the checkpoint is of a run with the optimizer Adam, this one has SGD: go on with the same" in said
 
 
+def test_another_batch_size_in_the_middle_of_an_epoch_is_refused(ended_run, copy):
+    update = int(checkpoints(copy)[0].name[7:])  # 16, or 17 where that of 15 took its time
+    said = resumed(ended_run, copy, f"--resume={update}", config={"batch": 20})
+    assert f"batch_size was 25 in the checkpoint of update {update} and is 20 here, which may not change in the" in said
+
+
+def test_settings_that_changed_are_named_and_the_optimizer_s_stay(copy):
+    npy_run.write_files(copy, epochs=4, schedule="gpipe", lr=0.1, tables=CHECKPOINT)
+    said = ended_well({name: command.start("node", name, "--resume", cwd=copy) for name in NAMES})
+    assert (
+        "since the checkpoint epochs from 3 to 4, schedule from sync to gpipe changed; "
+        "the optimizer keeps the checkpoint's lr 0.01 (0.1 here)" in said["node_0"]
+    )
+    assert "changed" not in said["node_1"]
+
+
+def test_fewer_epochs_than_are_trained_already_train_nothing_and_say_so(copy):
+    npy_run.write_files(copy, epochs=2, tables=CHECKPOINT)
+    said = ended_well({name: command.start("node", name, "--resume", cwd=copy) for name in NAMES})
+    assert "nothing is trained: all 2 epochs that it was asked for lie before the checkpoint" in said["node_0"]
+
+
+def test_a_node_whose_folder_is_none_ends_all_soon_with_its_sentence(ended_run, copy):
+    shutil.move(copy / "checkpoints", copy / "aside")
+    (copy / "checkpoints").write_text("a file")
+    said = resumed(ended_run, copy, "--resume")
+    assert "checkpoints" in said and "directory" in said, said
+
+
 def test_a_checkpoint_that_is_not_there_is_named(ended_run, copy):
     assert "12345" in resumed(ended_run, copy, "--resume=12345")
 

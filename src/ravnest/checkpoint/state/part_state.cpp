@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "ravnest/base/printable.h"
@@ -79,7 +80,8 @@ Result<at::Tensor> tensor_of(const Payload& payload) {
 NamedPayloads copied(const RecordTensors& tensors) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> own;
-  for (const auto& [name, tensor] : tensors) own.push_back(tensor.detach().to(at::kCPU).clone());
+  for (const auto& [name, tensor] : tensors)
+    own.push_back(tensor.detach().to(tensor.options().device(at::kCPU), /*non_blocking=*/false, /*copy=*/true));
   std::vector<Payload> payloads = graph::to_payloads(own);
   NamedPayloads named;
   for (std::size_t i = 0; i < tensors.size(); ++i) named.emplace_back(tensors[i].first, std::move(payloads[i]));
@@ -101,6 +103,28 @@ PartState::PartState(const graph::Engine& engine, std::span<const at::Tensor> pa
     TORCH_CHECK(found != tensors.end(), "a parameter is none of the engine's");
     names_.push_back(engine.names()[static_cast<std::size_t>(found - tensors.begin())]);
   }
+}
+
+// The keys of the whole model.
+std::vector<std::string> PartState::order() const {
+  const auto& stage = engine_.stage();
+  if (stage && !stage->state_dict.empty()) return stage->state_dict;
+  return {engine_.names().begin(), engine_.names().begin() + static_cast<std::ptrdiff_t>(weights_)};
+}
+
+// Also where all of this part's are there: a model that has lost a layer since is another one.
+Status PartState::check_same_keys(const Part& part) const {
+  const std::vector<std::string> own = order();
+  const auto lacking = [](const std::vector<std::string>& some, const std::vector<std::string>& others) {
+    const std::set<std::string_view> there(others.begin(), others.end());
+    return std::ranges::find_if(some, [&](const std::string& name) { return !there.contains(name); });
+  };
+  if (const auto name = lacking(own, part.order); name != own.end())
+    return not_found("the checkpoint has no weight \"", printable(*name), "\": it is of another model");
+  if (const auto name = lacking(part.order, own); name != part.order.end())
+    return not_found("the checkpoint has the weight \"", printable(*name),
+                     "\", and this model has not: it is of another model");
+  return {};
 }
 
 void PartState::capture(Part& part, std::span<const at::Tensor> tensors, const optim::Optimizer* optimizer,
@@ -127,11 +151,7 @@ void PartState::capture(Part& part, std::span<const at::Tensor> tensors, const o
     payloads[i].requires_grad = engine_.tensors()[index].requires_grad();
     (i < weights_ ? part.weights : part.buffers).emplace_back(engine_.names()[index], std::move(payloads[i]));
   }
-  const auto& stage = engine_.stage();
-  part.order = stage && !stage->state_dict.empty()
-                   ? stage->state_dict
-                   : std::vector<std::string>(engine_.names().begin(),
-                                              engine_.names().begin() + static_cast<std::ptrdiff_t>(weights_));
+  part.order = order();
   part.optimizer = {};
   if (optimizer == nullptr) return;
   part.optimizer.name = std::string(optimizer->name());
@@ -152,7 +172,27 @@ void PartState::capture(Part& part, std::span<const at::Tensor> tensors, const o
   }
 }
 
+std::vector<std::string> PartState::options_kept(const Part& part, const optim::Optimizer* optimizer,
+                                                 bool scheduled) const {
+  std::vector<std::string> kept;
+  if (optimizer == nullptr || parameters_.empty()) return kept;
+  const auto groups = optimizer->state().groups;
+  for (std::size_t i = 0; i < std::min(groups.size(), part.optimizer.groups.size()); ++i) {
+    const optim::Options& own = groups[i].options;
+    for (const auto& [name, stored] : part.optimizer.groups[i].options) {
+      const auto present = own.find(name);
+      if (present == own.end() || (scheduled && is_rate(name, own))) continue;
+      const std::string was = optim::words(stored);
+      const std::string is = optim::words(present->second);
+      std::string words = text(name, " ", was, " (", is, " here)");
+      if (was != is && std::ranges::find(kept, words) == kept.end()) kept.push_back(std::move(words));
+    }
+  }
+  return kept;
+}
+
 Status PartState::fits(const Part& part, const optim::Optimizer* optimizer) const {
+  if (Status same = check_same_keys(part); !same.ok()) return same;
   const auto weights = by_name(part.weights);
   for (std::size_t i = 0; i < weights_; ++i) {
     const std::string& name = engine_.names()[i];

@@ -43,10 +43,16 @@ class PartState {
   // or of another optimizer; then some tensors may have been written.
   Status restore(const Part& part, optim::Optimizer* optimizer, bool scheduled) const;
 
+  // What of the optimizer's options `restore` will leave as the part has them, where they are others here:
+  // "lr 0.1 (0.2 here)". Each once, whichever groups have it.
+  std::vector<std::string> options_kept(const Part& part, const optim::Optimizer* optimizer, bool scheduled) const;
+
   // Whether the part has all that `restore` would write, in the same shapes and types.
   Status fits(const Part& part, const optim::Optimizer* optimizer) const;
 
  private:
+  std::vector<std::string> order() const;
+  Status check_same_keys(const Part& part) const;
   Status restore_optimizer(const OptimizerPart& part, optim::Optimizer& optimizer, bool scheduled) const;
 
   const graph::Engine& engine_;

@@ -12,6 +12,7 @@ Status ended_early(const std::string& why) { return cancelled("the training ends
 
 // A sink that never lets the root wait would never ask `poll` by itself.
 Status Feeder::feed(const Batch& batch) {
+  if (const auto wanted = sink_->end_wanted()) return ended_early(*wanted);
   if (poll_) {
     if (Status polled = poll_(); !polled.ok()) return polled;
   }
@@ -20,7 +21,6 @@ Status Feeder::feed(const Batch& batch) {
 
 Status Feeder::train(SourceBatch batch) {
   if (Status ended = end_sweep(); !ended.ok()) return ended;
-  if (const auto wanted = sink_->end_wanted()) return ended_early(*wanted);
   if (position_->is_behind()) {
     ++position_->index;
     ++position_->trained;

@@ -19,6 +19,7 @@ struct GoOn {
   std::uint64_t index = 0;
   std::uint64_t trained = 0;
   std::uint64_t sweep = 0;
+  std::uint64_t validated = 0;  // `trained` at the last validation that was over
 };
 
 // How far the root is.
@@ -35,12 +36,14 @@ struct Position {
   // Whether the next batch to train on, or to validate with, was so before.
   bool is_behind() const { return go_on && (epoch < go_on->epoch || (epoch == go_on->epoch && index < go_on->index)); }
   bool sweep_is_behind() const { return go_on && sweep < go_on->sweep; }
+  // Whether what was trained so far was validated, too, before the run was interrupted.
+  bool validation_is_behind() const { return go_on && trained == go_on->trained && trained == go_on->validated; }
 };
 
 // Where the checkpoint says.
 inline GoOn go_on_from(const checkpoint::Manifest& manifest) {
   const checkpoint::DataPosition& at = manifest.position;
-  return {at.epoch, at.index, at.trained, at.sweep};
+  return {at.epoch, at.index, at.trained, at.sweep, at.validated};
 }
 
 // Numbers batches and hands them to the sink. A sweep ends when something else is done. Sink and position outlive it.
@@ -49,6 +52,7 @@ class Feeder {
   Feeder(BatchSink& sink, Position& position, Poll poll) : sink_(&sink), position_(&position), poll_(std::move(poll)) {}
 
   // A batch that the run has trained on before it was interrupted is counted, and no more; so is one to validate with.
+  // kCancelled where the sink wants the training to end, of any kind of batch.
   Status train(SourceBatch batch);
   Status validate(SourceBatch batch, Sweep purpose);
   // The model's outputs, flat. Those of an earlier prediction that nobody waited for to the end are dropped.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ravnest/base/clock.h"
+#include "ravnest/base/text.h"
 
 namespace ravnest::train {
 namespace {
@@ -22,7 +23,12 @@ class EpochLoop {
         if (Status checked = validate(); !checked.ok()) return checked;
       }
     }
-    if (!trains && options_.epochs > 0) return {};
+    if (!trains && options_.epochs > 0) {
+      feeder_.sink().warn(
+          text("nothing is trained: ", options_.epochs == 1 ? "the epoch" : text("all ", options_.epochs, " epochs"),
+               " that it was asked for lie before the checkpoint that the run goes on from"));
+      return {};
+    }
     // The last accuracy is that of the weights that are saved: those after the last round, where there are rounds.
     if (feeder_.sink().has_rounds()) {
       if (Status finished = feeder_.finish_rounds(); !finished.ok()) return finished;
@@ -37,14 +43,16 @@ class EpochLoop {
     if (Status begun = options_.training.batches->begin(number); !begun.ok()) return begun;
     std::uint64_t count = feeder_.skip_batches();
     if (Status skipped = options_.training.batches->skip(count); !skipped.ok()) return skipped;
+    // The last of those may have been the one to validate after, and the run have ended before that was done.
+    if (count > 0) {
+      if (Status checked = validate_where_due(); !checked.ok()) return checked;
+    }
     for (;; ++count) {
       auto batch = options_.training.batches->next();
       if (!batch.ok()) return batch.status();
       if (!*batch) break;
       if (Status fed = feeder_.train(std::move(**batch)); !fed.ok()) return fed;
-      if (options_.val_freq > 1 && feeder_.position().trained % options_.val_freq == 0) {
-        if (Status checked = validate(); !checked.ok()) return checked;
-      }
+      if (Status checked = validate_where_due(); !checked.ok()) return checked;
     }
     // Of fewer batches than before the feeder tells, which knows the batches of loops that users write too.
     if (const auto ended = options_.training.counts->ended(number + 1, count); !ended.ok()) return ended.status();
@@ -52,8 +60,13 @@ class EpochLoop {
     return {};
   }
 
+  Status validate_where_due() {
+    return options_.val_freq > 1 && feeder_.position().trained % options_.val_freq == 0 ? validate() : Status();
+  }
+
   Status validate() {
     validated_ = feeder_.position().trained;
+    if (feeder_.position().validation_is_behind()) return {};
     return options_.validation.batches == nullptr ? Status() : sweep(feeder_, options_.validation, Sweep::kValidation);
   }
 

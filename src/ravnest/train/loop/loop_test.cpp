@@ -42,11 +42,13 @@ class Witness final : public BatchSink {
   }
   bool has_rounds() const override { return rounds_; }
   Status finish_rounds(const Poll&) override { return note("rounds"); }
+  std::optional<std::string> end_wanted() const override { return wanted; }
   RunRecord& record() override { return record_; }
   void warn(const std::string& line) const override { warnings.push_back(line); }
 
   std::vector<std::string> seen;
   std::function<void()> on_feed;
+  std::optional<std::string> wanted;
   mutable std::vector<std::string> warnings;
 
  private:
@@ -124,6 +126,42 @@ TEST(Loop, ARunThatIsOverDoesNothingMore) {
   run.position.go_on = GoOn{.epoch = 2, .index = 0, .trained = 6, .sweep = 2};
   ASSERT_TRUE(run.train().ok());
   EXPECT_THAT(run.witness.seen, ElementsAre("drained"));
+  EXPECT_THAT(run.witness.warnings, ElementsAre("nothing is trained: all 2 epochs that it was asked for lie before the "
+                                                "checkpoint that the run goes on from"));
+}
+
+TEST(Loop, GoesOnWithTheValidationThatWasDueAfterTheLastBatch) {
+  Training run({4});
+  run.options.epochs = 1;
+  run.options.val_freq = 2;
+  run.position.go_on = GoOn{.epoch = 0, .index = 2, .trained = 2};
+  ASSERT_TRUE(run.train().ok());
+  EXPECT_THAT(run.witness.seen, ElementsAre("v0.0", "validated", "t0.2", "t0.3", "v1.0", "validated", "drained"));
+}
+
+TEST(Loop, WhatWasValidatedBeforeTheRunWasInterruptedIsNotValidatedAgain) {
+  Training often({4});
+  often.options.epochs = 1;
+  often.options.val_freq = 2;
+  often.position.go_on = GoOn{.epoch = 0, .index = 2, .trained = 2, .sweep = 1, .validated = 2};
+  ASSERT_TRUE(often.train().ok());
+  EXPECT_THAT(often.witness.seen, ElementsAre("t0.2", "t0.3", "v1.0", "validated", "drained"));
+
+  Training each_epoch({2});
+  each_epoch.options.epochs = 2;
+  each_epoch.position.go_on = GoOn{.epoch = 0, .index = 2, .trained = 2, .sweep = 1, .validated = 2};
+  ASSERT_TRUE(each_epoch.train().ok());
+  EXPECT_THAT(each_epoch.witness.seen, ElementsAre("t1.0", "t1.1", "v1.0", "validated", "drained"));
+}
+
+TEST(Loop, WhoIsToldToEndDoesNotValidateToTheEnd) {
+  Training run({1});
+  run.validation = Counter({1000});
+  run.witness.on_feed = [&] {
+    if (run.witness.seen.size() == 4) run.witness.wanted = "node_1 got SIGTERM";
+  };
+  EXPECT_EQ(run.train(), cancelled("the training ends early: node_1 got SIGTERM"));
+  EXPECT_THAT(run.witness.seen, ElementsAre("t0.0", "v0.0", "v0.1", "v0.2"));
 }
 
 TEST(Loop, ALoopOfTheUsersHasItsEarlierBatchesTakenAndNotFed) {

@@ -95,6 +95,23 @@ Result<TrainingOptions> common_options(const TrainConfig& config, const graph::E
   return options;
 }
 
+std::map<std::string, std::string> recorded_settings(const TrainConfig& config,
+                                                     const std::optional<BatchedData>& training) {
+  std::map<std::string, std::string> settings = {{"epochs", std::to_string(config.epochs)},
+                                                 {"val_freq", std::to_string(config.val_freq)},
+                                                 {"batch_size", std::to_string(config.batch_size)},
+                                                 {"lr_scheduler", "none"}};
+  if (training) settings["batches_per_epoch"] = std::to_string(training->batches.per_epoch());
+  if (config.lr_schedule) {
+    std::vector<std::string> options;
+    for (const auto& [name, value] : config.lr_schedule->options)
+      options.push_back(text(name, "=", optim::words(value)));
+    settings["lr_scheduler"] = text(config.lr_schedule->name, "(", join(options), ") per ",
+                                    config.lr_schedule->every == Every::kEpoch ? "epoch" : "update");
+  }
+  return settings;
+}
+
 Result<worker::Criterion> criterion_of(const ir::StageInfo& model, const TrainConfig& config, const std::string& node,
                                        const std::string& root, const std::optional<BatchedData>& training,
                                        const std::optional<BatchedData>& validation) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,11 @@ Status all_that_is_wrong(const Status& loading, const TrainConfig& config);
 // All but the criterion, the progress, and what only pipelines know; one sentence for all that is wrong. Where the
 // engine, a model or a stage of one, has nothing to train there is no optimizer.
 Result<TrainingOptions> common_options(const TrainConfig& config, const graph::Engine& engine);
+
+// What checkpoints say of the run beside what all nodes have in common (checkpoint/settings.h). The data are those that
+// are fed here, if any.
+std::map<std::string, std::string> recorded_settings(const TrainConfig& config,
+                                                     const std::optional<BatchedData>& training);
 
 // What makes a loss of the outputs of a model that is called so. `node` has the labels, `root` the inputs, for
 // messages.

@@ -18,7 +18,8 @@ Status end_run(Node& node, const Status& failure) {
 }  // namespace
 
 Result<TrainOutcome> Trainer::train(const Poll& poll) {
-  if (Status begun = node_->begin_run(poll); !begun.ok()) return end_run(*node_, begun);
+  if (Status begun = node_->begin_run(recorded_settings(config_, training_), poll); !begun.ok())
+    return end_run(*node_, begun);
   if (Status begun = node_->begin("train"); !begun.ok()) return begun;
   if (const auto& resumed = node_->resumed(); resumed && !position_.go_on) position_.go_on = go_on_from(*resumed);
   if (!node_->is_root()) {
@@ -51,8 +52,8 @@ Result<TrainOutcome> Trainer::lead(const Poll& poll) {
   Feeder feeder(*node_, position_, poll);
   const auto trained = train_epochs(feeder, options);
   if (run_.empty()) run_ = random_id(12);
-  if (const auto wanted = node_->end_wanted(); !trained.ok() && wanted) {
-    const auto closing = node_->finish({false, run_, position_.epoch}, /*goes_on=*/false, poll);
+  if (!trained.ok() && trained.status().code() == Code::kCancelled && node_->end_wanted()) {
+    const auto closing = node_->finish_early({false, run_, position_.epoch}, poll);
     if (!closing.ok()) return closing.status();
     return TrainOutcome{.ended_early = closing->ended_early};
   }

@@ -150,6 +150,14 @@ Status Node::save() {
 
 // -- calls
 
+// What has to be the same on all nodes.
+std::map<std::string, std::string> Node::settings_alike() const {
+  std::map<std::string, std::string> settings = this->settings();
+  const CheckpointOptions& checkpoints = training_options_.checkpoints;
+  settings["checkpoint"] = checkpoints.wanted() ? checkpoint::words(checkpoints.every) : "none";
+  return settings;
+}
+
 std::map<std::string, std::string> Node::settings() const {
   std::map<std::string, std::string> settings = training_options_.settings;
   settings["schedule"] = std::string(stage::name(training_options_.pipeline.schedule));
@@ -160,7 +168,7 @@ std::map<std::string, std::string> Node::settings() const {
 
 Status Node::begin(const std::string& call) {
   wire::Ready ready{.call = call, .settings = {}};
-  for (const auto& [setting, value] : settings()) ready.settings.push_back({setting, value});
+  for (const auto& [setting, value] : settings_alike()) ready.settings.push_back({setting, value});
   return begin_call(std::move(ready), call == "train");
 }
 
@@ -244,6 +252,8 @@ Status Node::join_call(const Poll& poll) {
 
 Result<wire::Closed> Node::serve(const Poll& poll) {
   if (Status joined = join_call(poll); !joined.ok()) return joined;
+  // That a checkpoint is complete was told just before the call was closed: whoever leaves now has its manifest.
+  if (checkpoints_) checkpoints_->settle();
   wire::Closed closed = outcome_->get()->value();
   if (closed.unsaved) return unavailable(*closed.unsaved);
   return closed;
@@ -252,7 +262,7 @@ Result<wire::Closed> Node::serve(const Poll& poll) {
 Status Node::feed(const Batch& batch, const Poll& poll) {
   const bool trains = batch.kind == wire::PassKind::kTrain;
   // What validated the epoch before has been fed by now.
-  if (trains && checkpoints_ && batch.index == 0 && due_.after_epoch(batch.epoch)) {
+  if (trains && makes_checkpoints() && batch.index == 0 && due_.after_epoch(batch.epoch)) {
     position_.epoch = batch.epoch;
     position_.index = 0;
     if (Status taken = take_snapshots(poll); !taken.ok()) return taken;
@@ -272,7 +282,7 @@ Status Node::feed(const Batch& batch, const Poll& poll) {
     if (whole.update) ++updates_;
     if (whole.update) mark_if_due(parts.back().offer);
   } else if (batch.kind == wire::PassKind::kValidate) {
-    position_.sweep = batch.epoch + 1;
+    sweeps_ = batch.epoch + 1;
   }
   for (const cluster::Microbatch& each : parts) {
     if (Status offered = offer(each, poll); !offered.ok()) return offered;
@@ -290,13 +300,20 @@ Status Node::offer(const cluster::Microbatch& part, const Poll& poll) {
   return {};
 }
 
+Status Node::end_sweep(Sweep sweep) {
+  position_.sweep = sweeps_;
+  if (sweep == Sweep::kValidation) position_.validated = position_.trained;
+  return record_->expect_end(sweep);
+}
+
 Status Node::drain(const Poll& poll) {
   return until([&](TimePoint deadline) { return driver_->drain(deadline); }, poll);
 }
 
 Result<wire::Closed> Node::finish(wire::Task task, bool goes_on, const Poll& poll) {
-  if (checkpoints_ && !goes_on && updates_ > due_.updates()) {
-    if (task.epochs > position_.epoch) {
+  if (makes_checkpoints() && !goes_on && updates_ > due_.updates()) {
+    // Of an end before its time the epoch's validation may be missing: then the run goes on with that.
+    if (!ends_early_ && task.epochs > position_.epoch) {
       position_.epoch = task.epochs;
       position_.index = 0;
     }
@@ -304,7 +321,19 @@ Result<wire::Closed> Node::finish(wire::Task task, bool goes_on, const Poll& pol
   }
   if (Status drained = drain(poll); !drained.ok()) return drained;
   driver_->finish(std::move(task), goes_on);
-  return serve(poll);
+  auto closed = serve(poll);
+  // Who was told to end when it was over already ends by itself.
+  if (!goes_on) {
+    const MutexLock lock(stop_mutex_);
+    end_wanted_.reset();
+  }
+  return closed;
+}
+
+Result<wire::Closed> Node::finish_early(wire::Task task, const Poll& poll) {
+  ends_early_ = true;
+  task.save = false;
+  return finish(std::move(task), /*goes_on=*/false, poll);
 }
 
 void Node::stop(Farewell farewell) {

@@ -85,11 +85,13 @@ class Node final : public BatchSink {
 
   // Where the run has checkpoints, once before the first call that trains, by all nodes: the root decides which one is
   // gone on from, and each has its part of it when this returns. A call of its own; does nothing where there are none.
-  Status begin_run(const Poll& poll);
+  // Before it none are made. `settings` are further ones of the run, which checkpoints hold and a root that goes on
+  // from one compares (checkpoint/settings.h).
+  Status begin_run(const std::map<std::string, std::string>& settings, const Poll& poll);
   // What the run goes on from; none where it begins anew.
   const std::optional<checkpoint::Manifest>& resumed() const;
-  // This node was told to end: the root does, at its next batch, with a checkpoint. False where nothing is trained yet
-  // that a checkpoint could keep. Safe from any thread.
+  // This node was told to end: the root does, at its next batch, with a checkpoint (`finish_early`). False where
+  // nothing is trained yet that a checkpoint could keep. Safe from any thread.
   bool want_end(const std::string& why);
   std::optional<std::string> end_wanted() const override;
   // The update of the last checkpoint that is complete; 0: there is none.
@@ -103,7 +105,7 @@ class Node final : public BatchSink {
   // Root: a batch, cut into passes. Waits for room.
   Status feed(const Batch& batch, const Poll& poll) override;
   // Root: all batches of the sweep were fed.
-  Status end_sweep(Sweep sweep) override { return record_->expect_end(sweep); }
+  Status end_sweep(Sweep sweep) override;
   // Root: until all that was fed is computed everywhere.
   Status drain(const Poll& poll) override;
   // Root: takes part in a round with the other clusters now, and waits until it holds.
@@ -117,6 +119,9 @@ class Node final : public BatchSink {
   // stage, whatever becomes of the others; where one cannot, this and `serve` fail on all nodes when the rest have
   // saved.
   Result<wire::Closed> finish(wire::Task task, bool goes_on, const Poll& poll);
+  // Root, where `end_wanted`: the same with what was fed so far, a checkpoint of it, and `ended_early`. kUnavailable,
+  // on all nodes, where there is no such checkpoint.
+  Result<wire::Closed> finish_early(wire::Task task, const Poll& poll);
   // Ends the run on all nodes. Safe from any thread. Where no call is under way, the others hear it from `close`.
   void stop(Farewell farewell);
   // Leaves the network in good order. What is called afterwards fails.
@@ -148,13 +153,17 @@ class Node final : public BatchSink {
   void make_checkpoints(worker::ModelWorkerOptions& worker, cluster::DriverOptions& driver);
   std::map<std::string, std::string> settings() const;
   Status begin_call(wire::Ready ready, bool trains);
+  bool makes_checkpoints() const { return checkpoints_ && run_begun_; }
+  std::map<std::string, std::string> settings_alike() const;
   Status go_on_from(const wire::CheckpointRun& run);
   Status offer(const cluster::Microbatch& part, const Poll& poll);
+  void say_what_changed(const checkpoint::Manifest& resumed) const;
   void mark_if_due(stage::Offer& last_part);
   Status take_snapshots(const Poll& poll);
   Status on_checkpointing(int from, wire::Checkpointing checkpointing);
   wire::Account account_of(const wire::Task& task);
   wire::Closed closing_of(const std::vector<wire::Account>& accounts);
+  void say_early_end(wire::Closed& closed) const;
   void reach(std::uint64_t epochs);
 
   const NodeOptions options_;
@@ -187,9 +196,13 @@ class Node final : public BatchSink {
   std::string run_ = "untrained";  // as the root calls it
   std::uint64_t epochs_ = 0;       // that are over
 
+  // Of the root's thread; while a call ends, of its compute thread.
   std::uint64_t batches_ = 0;          // fed, of all kinds
   checkpoint::DataPosition position_;  // behind what was fed to train on
   std::uint64_t updates_ = 0;          // that those batches end with
+  std::uint64_t sweeps_ = 0;           // begun
+  bool ends_early_ = false;
+  std::vector<std::string> options_kept_;  // of the optimizer, where the checkpoint's are others
   checkpoint::Due due_{checkpoint::Interval()};
   bool run_begun_ = false;
   TimePoint waiting_since_;

@@ -33,9 +33,20 @@ wire::Closed Node::closing_of(const std::vector<wire::Account>& accounts) {
     summaries_.push_back({nodes_[stage], std::string(role), accounts[stage].work});
   }
   wire::Closed closed{.accuracy = record_->accuracy(), .unsaved = sentence_of_unsaved(accounts, nodes_)};
-  if (const auto wanted = end_wanted())
-    closed.ended_early = text(*wanted, ": the run ends after the checkpoint of update ", last_checkpoint());
+  if (ends_early_) say_early_end(closed);
   return closed;
+}
+
+// Where there is no checkpoint to go on from, this is a failure: whoever starts the run anew is not to count on it.
+void Node::say_early_end(wire::Closed& closed) const {
+  const std::string why = end_wanted().value_or("it was asked to end");
+  const std::uint64_t last = last_checkpoint();
+  if (last == updates_ && last > 0) {
+    closed.ended_early = text(why, ": the run ends after the checkpoint of update ", last);
+  } else {
+    closed.unsaved = text(why, ": the run ends without a checkpoint of update ", updates_, "; ",
+                          last == 0 ? "there is none" : text("the last one is that of update ", last));
+  }
 }
 
 wire::NodeWork Node::work() const {

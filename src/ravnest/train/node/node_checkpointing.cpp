@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ravnest/base/printable.h"
+#include "ravnest/checkpoint/settings.h"
 #include "ravnest/train/node/node.h"
 
 namespace ravnest::train {
@@ -21,7 +22,6 @@ void Node::make_checkpoints(worker::ModelWorkerOptions& worker, cluster::DriverO
   options.stage = stage_;
   options.cluster = static_cast<std::uint32_t>(cluster_);
   options.clusters = static_cast<std::uint32_t>(plan_.clusters.size());
-  options.settings = settings();
   options.post = [this](int stage, wire::Checkpointing said) { driver_->post(stage, std::move(said)); };
   options.mark = [this](std::uint64_t checkpoint) { return record_->mark(checkpoint); };
   options.warn = [this](const std::string& line) { warn(line); };
@@ -38,24 +38,39 @@ void Node::make_checkpoints(worker::ModelWorkerOptions& worker, cluster::DriverO
   };
 }
 
-Status Node::begin_run(const Poll& poll) {
+Status Node::begin_run(const std::map<std::string, std::string>& settings, const Poll& poll) {
   if (!checkpoints_ || run_begun_) return {};
   run_begun_ = true;
-  auto readable = checkpoints_->readable();
+  std::map<std::string, std::string> all = settings;
+  all.merge(this->settings());
+  all["window"] = std::to_string(window());
+  checkpoints_->set_settings(std::move(all));
+  auto readable = checkpoints_->readable(poll);
   if (!readable.ok()) return readable.status();
+  const CheckpointOptions& wanted = training_options_.checkpoints;
   wire::Ready ready{.call = "train", .settings = {}, .checkpoints = std::move(*readable)};
-  ready.settings.push_back({"resume", training_options_.checkpoints.resume});
+  ready.settings.push_back({"checkpoint", checkpoint::words(wanted.every)});
+  ready.settings.push_back({"resume", wanted.resume.empty() ? "no" : wanted.resume});
   if (Status begun = begin_call(std::move(ready), /*trains=*/false); !begun.ok()) return begun;
   wire::Task task;
   task.checkpoints.emplace();  // the driver has the last word on it
   const auto closed = is_root() ? finish(std::move(task), /*goes_on=*/false, poll) : serve(poll);
   if (!closed.ok()) return closed.status();
+  if (Status removed = checkpoints_->remove_later(); !removed.ok()) return removed;
   const auto& resumed = checkpoints_->resumed();
   if (resumed) {
-    warn(text("goes on from the checkpoint of update ", resumed->updates, " in ",
-              training_options_.checkpoints.folder.string()));
+    warn(text("goes on from the checkpoint of update ", resumed->updates, " in ", wanted.folder.string()));
+    if (is_root()) say_what_changed(*resumed);
   }
   return {};
+}
+
+void Node::say_what_changed(const checkpoint::Manifest& resumed) const {
+  std::vector<std::string> said;
+  const auto changes = checkpoint::changed_settings(resumed, checkpoints_->settings());
+  if (changes.ok() && !changes->empty()) said.push_back(text("since the checkpoint ", join(*changes), " changed"));
+  if (!options_kept_.empty()) said.push_back(text("the optimizer keeps the checkpoint's ", join(options_kept_)));
+  if (!said.empty()) warn(join(said, "; "));
 }
 
 // On the compute thread, before anything is computed.
@@ -73,6 +88,7 @@ Status Node::go_on_from(const wire::CheckpointRun& run) {
   if (!*part) return {};
   const checkpoint::Manifest& from = *checkpoints_->resumed();
   reach(from.position.epoch);
+  options_kept_ = worker_->options_kept(**part);
   if (Status restored = worker_->restore(**part, from.updates); !restored.ok()) return restored;
   if (!is_root()) return {};
   driver_->go_on_after(from.position.passes);
@@ -93,7 +109,7 @@ const std::optional<checkpoint::Manifest>& Node::resumed() const {
 
 // The pass that ends with the update after which there are `updates_`.
 void Node::mark_if_due(stage::Offer& last_part) {
-  if (!checkpoints_) return;
+  if (!makes_checkpoints()) return;
   const TimePoint now = SystemClock().now();
   if (!due_.after_update(updates_, now) || checkpoints_->under_way()) return;
   last_part.checkpoint = updates_;
@@ -104,8 +120,11 @@ void Node::mark_if_due(stage::Offer& last_part) {
 // Behind all that was fed. One that is under way goes first: parts would be of two.
 Status Node::take_snapshots(const Poll& poll) {
   if (updates_ == due_.updates()) return {};
-  const auto free = [&](TimePoint deadline) {
-    return checkpoints_->wait_for_last(deadline) ? Status() : ravnest::deadline("a checkpoint is being written");
+  const auto free = [&](TimePoint deadline) -> Status {
+    if (checkpoints_->wait_for_last(deadline)) return {};
+    // Where the run has failed meanwhile nobody tells of their part any more.
+    if (const auto ended = outcome_->get(); ended && !ended->ok()) return ended->status();
+    return ravnest::deadline("a checkpoint is being written");
   };
   if (Status waited = until(free, poll); !waited.ok()) return waited;
   checkpoints_->announce(updates_, position_);
@@ -128,7 +147,7 @@ Status Node::on_checkpointing(int from, wire::Checkpointing checkpointing) {
 }
 
 bool Node::want_end(const std::string& why) {
-  if (!driver_ || !checkpoints_ || driver_->statistics().counts.forwards == 0) return false;
+  if (!driver_ || !makes_checkpoints() || driver_->statistics().counts.forwards == 0) return false;
   driver_->post(0, wire::EndWanted{why});
   return true;
 }

@@ -5,11 +5,12 @@
 #include <exception>
 #include <utility>
 
+#include "ravnest/base/printable.h"
 #include "ravnest/base/random_id.h"
 #include "ravnest/base/text.h"
 #include "ravnest/checkpoint/assemble.h"
 #include "ravnest/checkpoint/part_file.h"
-#include "ravnest/checkpoint/verify.h"
+#include "ravnest/checkpoint/settings.h"
 
 namespace ravnest::train {
 namespace {
@@ -34,11 +35,21 @@ bool has(const wire::Ready& ready, const ReadableCheckpoint& wanted) {
   return std::ranges::any_of(ready.checkpoints, [&](const ReadableCheckpoint& each) { return same(each, wanted); });
 }
 
-std::string in_words(const std::vector<ReadableCheckpoint>& checkpoints) {
+// With the runs, where they are not all of one.
+std::string in_words(const std::vector<ReadableCheckpoint>& checkpoints, bool runs) {
   if (checkpoints.empty()) return "none";
   std::vector<std::string> updates;
-  for (const ReadableCheckpoint& each : checkpoints) updates.push_back(std::to_string(each.updates));
+  for (const ReadableCheckpoint& each : checkpoints)
+    updates.push_back(text(each.updates, runs ? text(" of run ", printable(each.run)) : ""));
   return text(updates.size() == 1 ? "that of update " : "those of updates ", join(updates));
+}
+
+bool are_of_several_runs(const std::vector<wire::Ready>& ready) {
+  std::set<std::string> runs;
+  for (const wire::Ready& each : ready) {
+    for (const ReadableCheckpoint& checkpoint : each.checkpoints) runs.insert(checkpoint.run);
+  }
+  return runs.size() > 1;
 }
 
 }  // namespace
@@ -69,6 +80,10 @@ Result<std::vector<Checkpoint>> NodeCheckpoints::candidates() const {
     auto listing = checkpoint::list_checkpoints(wanted.folder);
     if (!listing.ok()) return listing.status();
     for (const checkpoint::Unreadable& each : listing->unreadable) options_.warn(each.why.message());
+    if (wanted.resume == "best") {
+      std::ranges::stable_sort(listing->complete, std::ranges::greater(),
+                               [](const Checkpoint& each) { return each.manifest.accuracy; });
+    }
     return std::move(listing->complete);
   }
   auto found = checkpoint::find_checkpoint(wanted.folder, wanted.resume);
@@ -76,29 +91,43 @@ Result<std::vector<Checkpoint>> NodeCheckpoints::candidates() const {
   return std::vector<Checkpoint>{std::move(*found)};
 }
 
-bool NodeCheckpoints::is_readable(const Checkpoint& checkpoint, std::string& why) const {
-  const bool same_plan = checkpoint.manifest.plan == options_.plan && checkpoint.manifest.strategy == "pipeline";
-  checkpoint::VerifyOptions own;
-  if (same_plan) own.parts = {part_name(options_.cluster, options_.clusters, options_.stage)};
-  const Status whole = checkpoint::verified(checkpoint, own);
-  if (!whole.ok()) why = whole.message();
-  return whole.ok();
+bool NodeCheckpoints::is_of_this_plan(const Manifest& manifest) const {
+  return manifest.plan == options_.plan && manifest.strategy == "pipeline";
 }
 
-Result<std::vector<ReadableCheckpoint>> NodeCheckpoints::readable() {
+checkpoint::VerifyOptions NodeCheckpoints::own_parts(const Manifest& manifest) const {
+  if (!is_of_this_plan(manifest)) return {};
+  return {.parts = {part_name(options_.cluster, options_.clusters, options_.stage)}, .progress = {}};
+}
+
+const NodeCheckpoints::Readable* NodeCheckpoints::known(const std::string& run, std::uint64_t updates) const {
+  const auto found = std::ranges::find_if(readable_, [&](const Readable& each) {
+    return each.checkpoint.manifest.run == run && each.checkpoint.manifest.updates == updates;
+  });
+  return found == readable_.end() ? nullptr : &*found;
+}
+
+Result<std::vector<ReadableCheckpoint>> NodeCheckpoints::readable(const std::function<Status()>& poll) {
   readable_.clear();
   if (options_.checkpoints.resume.empty()) return std::vector<ReadableCheckpoint>();
   auto candidates = this->candidates();
   if (!candidates.ok()) return candidates.status();
   std::vector<ReadableCheckpoint> said;
   for (Checkpoint& each : *candidates) {
-    std::string why;
-    if (!is_readable(each, why)) {
-      options_.warn(text("the checkpoint of update ", each.manifest.updates, " is passed over: ", why));
+    // Of a folder with hundreds, nobody reads all files to go on from one.
+    constexpr std::size_t kVerified = 2;
+    Status polled;
+    checkpoint::VerifyOptions how = own_parts(each.manifest);
+    how.digests = readable_.size() < kVerified;
+    how.progress = [&](std::uint64_t, std::uint64_t) { return (polled = poll ? poll() : Status()).ok(); };
+    const Status whole = checkpoint::verified(each, how);
+    if (!polled.ok()) return polled;
+    if (!whole.ok()) {
+      options_.warn(text("the checkpoint of update ", each.manifest.updates, " is passed over: ", whole.message()));
       continue;
     }
     said.push_back({each.manifest.run, each.manifest.updates, each.manifest.accuracy});
-    readable_.push_back(std::move(each));
+    readable_.push_back({std::move(each), how.digests});
   }
   return said;
 }
@@ -113,9 +142,10 @@ Result<wire::CheckpointRun> NodeCheckpoints::choose(const std::vector<wire::Read
   const std::string& wanted = options_.checkpoints.resume;
   const std::string folder = options_.checkpoints.folder.string();
   if (common.empty() && any) {
+    const bool runs = are_of_several_runs(ready);
     std::vector<std::string> who;
     for (std::size_t stage = 0; stage < ready.size(); ++stage)
-      who.push_back(text(options_.nodes[stage], " can go on from ", in_words(ready[stage].checkpoints)));
+      who.push_back(text(options_.nodes[stage], " can go on from ", in_words(ready[stage].checkpoints, runs)));
     return not_found("no checkpoint can be read by all nodes: ", join(who, "; "),
                      ". Copy the parts that are missing to those nodes' folders, or begin anew without resume");
   }
@@ -131,6 +161,13 @@ Result<wire::CheckpointRun> NodeCheckpoints::choose(const std::vector<wire::Read
     return a.updates < b.updates;
   };
   const ReadableCheckpoint& chosen = *std::ranges::max_element(common, better);
+  if (wanted == "best" && !chosen.accuracy)
+    return not_found("no checkpoint in ", folder,
+                     " knows how good its weights are: go on from the newest, or validate while training");
+  if (const Readable* own = known(chosen.run, chosen.updates)) {
+    if (auto changes = checkpoint::changed_settings(own->checkpoint.manifest, settings_); !changes.ok())
+      return changes.status();
+  }
   return wire::CheckpointRun{chosen.run, chosen.updates};
 }
 
@@ -141,27 +178,48 @@ Result<std::optional<checkpoint::Part>> NodeCheckpoints::begin(const wire::Check
   const auto& folder = options_.checkpoints.folder;
   if (Status begun = checkpoint::begin_run(folder, run_, own_name()); !begun.ok()) return begun;
   if (run.updates == 0) return std::optional<checkpoint::Part>();
-  const auto found = std::ranges::find_if(readable_, [&](const Checkpoint& each) {
-    return each.manifest.run == run.run && each.manifest.updates == run.updates;
-  });
-  if (found == readable_.end())
+  const Readable* const found = known(run.run, run.updates);
+  if (found == nullptr)
     return internal("the root goes on from update ", run.updates, ", which this node did not speak of");
-  resumed_ = found->manifest;
-  if (Status removed = checkpoint::remove_newer(folder, run_, run.updates); !removed.ok()) return removed;
-  {
-    const MutexLock lock(mutex_);
-    last_ = run.updates;
+  const Checkpoint& from = found->checkpoint;
+  if (!found->verified) {
+    if (Status whole = checkpoint::verified(from, own_parts(from.manifest)); !whole.ok())
+      return whole.with_context("it cannot be gone on from, name another one");
   }
-  if (found->manifest.plan == options_.plan && found->manifest.strategy == "pipeline") {
-    auto part = checkpoint::read_part_of(*found, part_name(options_.cluster, options_.clusters, options_.stage));
-    if (!part.ok()) return part.status();
-    return std::optional(std::move(*part));
-  }
-  const auto whole = checkpoint::read_whole(*found, options_.cluster);
+  auto part = read(from, weights, buffers);
+  if (!part.ok()) return part.status();
+  resumed_ = from.manifest;
+  const MutexLock lock(mutex_);
+  last_ = run.updates;
+  return std::optional(std::move(*part));
+}
+
+Result<checkpoint::Part> NodeCheckpoints::read(const Checkpoint& from, const std::set<std::string>& weights,
+                                               const std::set<std::string>& buffers) const {
+  if (is_of_this_plan(from.manifest))
+    return checkpoint::read_part_of(from, part_name(options_.cluster, options_.clusters, options_.stage));
+  const auto whole = checkpoint::read_whole(from, options_.cluster);
   if (!whole.ok()) return whole.status();
   auto part = checkpoint::select(*whole, weights, buffers);
   if (!part.ok()) return part.status();
-  return std::optional(std::move(*part));
+  if (Status taken = worker::take_records(*whole, *part); !taken.ok()) return taken;
+  return part;
+}
+
+Status NodeCheckpoints::remove_later() const {
+  if (!resumed_) return {};
+  const Manifest& from = *resumed_;
+  const auto& folder = options_.checkpoints.folder;
+  const auto listing = checkpoint::list_checkpoints(folder);
+  std::vector<std::string> later;
+  for (const Checkpoint& each : listing.ok() ? listing->complete : std::vector<Checkpoint>()) {
+    if (each.manifest.run == from.run && each.manifest.updates > from.updates)
+      later.push_back(std::to_string(each.manifest.updates));
+  }
+  if (!later.empty() && is_root())
+    options_.warn(text("removes what came after the checkpoint of update ", from.updates, ": ",
+                       later.size() == 1 ? "that of update " : "those of updates ", join(later)));
+  return checkpoint::remove_newer(folder, from.run, from.updates);
 }
 
 // -- while it trains
@@ -182,10 +240,18 @@ void NodeCheckpoints::announce(std::uint64_t checkpoint, const checkpoint::DataP
 }
 
 void NodeCheckpoints::take(worker::Snapshot snapshot) {
-  enqueue([this, taken = std::make_shared<worker::Snapshot>(std::move(snapshot))] { write(*taken); });
+  std::optional<std::uint64_t> before;
+  {
+    const MutexLock lock(mutex_);
+    before = writing_;
+    if (!before) writing_ = snapshot.checkpoint;
+  }
+  if (!before)
+    return enqueue([this, taken = std::make_shared<worker::Snapshot>(std::move(snapshot))] { write(*taken); });
+  options_.post(0, wire::PartWritten{snapshot.checkpoint, {}, text("it still writes that of update ", *before)});
 }
 
-void NodeCheckpoints::write(const worker::Snapshot& snapshot) {
+Result<checkpoint::PartEntry> NodeCheckpoints::write_part(const worker::Snapshot& snapshot) {
   checkpoint::Part part = snapshot.part;
   part.name = part_name(options_.cluster, options_.clusters, options_.stage);
   part.copy = options_.cluster;
@@ -194,15 +260,31 @@ void NodeCheckpoints::write(const worker::Snapshot& snapshot) {
   part.plan = options_.plan;
   part.updates = snapshot.checkpoint;
   const auto folder = checkpoint::checkpoint_folder(options_.checkpoints.folder, snapshot.checkpoint);
-  const auto written = checkpoint::write_part(folder, part);
+  // Two runs that began at once, before either had a checkpoint.
+  if (const auto there = checkpoint::read_manifest(folder); there.ok() && there->run != run_)
+    return invalid(folder.string(), " is of run ", printable(there->run),
+                   ", which writes there, too: give each run a folder of its own");
+  return checkpoint::write_part(folder, part);
+}
+
+void NodeCheckpoints::write(const worker::Snapshot& snapshot) {
+  const auto written = [&]() -> Result<checkpoint::PartEntry> {
+    try {
+      return write_part(snapshot);
+    } catch (const std::exception& error) {
+      return internal(error.what());  // the root waits for a word of this part
+    }
+  }();
   wire::PartWritten said{snapshot.checkpoint, {}, {}};
   if (written.ok())
     said.part = encode(*written);
   else
     said.failure = written.status().message();
-  if (is_root()) {
+  {
     const MutexLock lock(mutex_);
-    if (under_way_ && under_way_->checkpoint == snapshot.checkpoint) under_way_->order = part.order;
+    writing_.reset();  // first: as soon as the root has heard of the part, another snapshot may come
+    if (is_root() && under_way_ && under_way_->checkpoint == snapshot.checkpoint)
+      under_way_->order = snapshot.part.order;
   }
   options_.post(0, std::move(said));
 }
@@ -249,7 +331,7 @@ Status NodeCheckpoints::on_part(int from, const wire::PartWritten& written) {
   return {};
 }
 
-void NodeCheckpoints::complete(UnderWay done) {
+Manifest NodeCheckpoints::manifest_of(UnderWay done) const {
   Manifest manifest;
   manifest.run = run_;
   manifest.written = now_in_utc();
@@ -258,7 +340,7 @@ void NodeCheckpoints::complete(UnderWay done) {
   manifest.updates = done.checkpoint;
   manifest.world = options_.clusters;
   manifest.position = done.position;
-  manifest.settings = options_.settings;
+  manifest.settings = settings_;
   manifest.order = std::move(done.order);
   for (auto& [stage, part] : done.parts) manifest.parts.push_back(std::move(part));
   if (const auto mark = options_.mark(done.checkpoint)) {
@@ -266,15 +348,28 @@ void NodeCheckpoints::complete(UnderWay done) {
     manifest.position.window_loss = mark->window_loss;
     manifest.accuracy = mark->accuracy;
   }
-  const Status kept = keep(manifest);
-  if (!kept.ok()) options_.warn(text("no checkpoint of update ", done.checkpoint, ": ", kept.message()));
-  for (int stage = 1; stage < static_cast<int>(options_.nodes.size()); ++stage) {
-    wire::CheckpointOver over{done.checkpoint, {}};
-    if (kept.ok()) over.manifest = encode(manifest);
-    options_.post(stage, std::move(over));
+  return manifest;
+}
+
+void NodeCheckpoints::complete(UnderWay done) {
+  const std::uint64_t checkpoint = done.checkpoint;
+  wire::CheckpointOver over{checkpoint, {}};
+  const Status kept = [&]() -> Status {
+    try {
+      const Manifest manifest = manifest_of(std::move(done));
+      over.manifest = encode(manifest);
+      return keep(manifest);
+    } catch (const std::exception& error) {
+      return internal(error.what());
+    }
+  }();
+  if (!kept.ok()) {
+    over.manifest.reset();
+    options_.warn(text("no checkpoint of update ", checkpoint, ": ", kept.message()));
   }
+  for (int stage = 1; stage < static_cast<int>(options_.nodes.size()); ++stage) options_.post(stage, over);
   const MutexLock lock(mutex_);
-  if (kept.ok()) last_ = done.checkpoint;
+  if (kept.ok()) last_ = checkpoint;
   under_way_.reset();
   changed_.notify_all();
 }
@@ -290,9 +385,15 @@ void NodeCheckpoints::on_over(const wire::CheckpointOver& over) {
 
 Status NodeCheckpoints::keep(const Manifest& manifest) {
   const auto& wanted = options_.checkpoints;
-  Status written = checkpoint::write_manifest(checkpoint::checkpoint_folder(wanted.folder, manifest.updates), manifest);
+  const auto folder = checkpoint::checkpoint_folder(wanted.folder, manifest.updates);
+  Status written = checkpoint::write_manifest(folder, manifest);
   if (!written.ok()) return written;
-  if (Status pruned = checkpoint::prune(wanted.folder, run_, own_name(), wanted.retention); !pruned.ok())
+  checkpoint::Retention retention = wanted.retention;
+  // Where nodes have folders of their own, others may not have this one's manifest yet: until they do, the one before
+  // is what all can go on from.
+  if (retention.keep == 1 && !checkpoint::verified({folder, manifest}, {.digests = false, .progress = {}}).ok())
+    retention.keep = 2;
+  if (Status pruned = checkpoint::prune(wanted.folder, run_, own_name(), retention); !pruned.ok())
     options_.warn(text("an older checkpoint could not be removed: ", pruned.message()));
   return {};
 }

@@ -7,7 +7,8 @@
 // - When the root has heard of all parts it writes the manifest: from then on the checkpoint is there. It hands the
 //   manifest to all, and each who has a folder of its own writes it there. Then older ones go.
 // - What a part could not be written for is a line at the root, and the checkpoint is given up: the last one stays.
-//   Training goes on.
+//   Training goes on. So it is where a stage still writes its part of the one before, which the root has given up: no
+//   more than one snapshot of a stage waits.
 // Before it trains, each node says which checkpoints it could go on from (`readable`), the root chooses (`choose`), and
 // all begin with it (`begin`).
 //
@@ -29,6 +30,7 @@
 #include "ravnest/base/status.h"
 #include "ravnest/checkpoint/folder.h"
 #include "ravnest/checkpoint/manifest.h"
+#include "ravnest/checkpoint/verify.h"
 #include "ravnest/train/node/checkpoint_options.h"
 #include "ravnest/train/node/run_record.h"
 #include "ravnest/wire/call_messages.h"
@@ -44,7 +46,6 @@ struct NodeCheckpointsOptions {
   int stage = 0;
   std::uint32_t cluster = 0;
   std::uint32_t clusters = 1;
-  std::map<std::string, std::string> settings;  // of the run, for the manifest and to be compared
   // To the stage's node; the root may send to itself.
   std::function<void(int stage, wire::Checkpointing checkpointing)> post;
   // Root: how the run's files stood at a checkpoint.
@@ -64,16 +65,23 @@ class NodeCheckpoints {
 
   // -- before anything is trained
 
+  // Of the run, for its manifests, and to be compared with those of a checkpoint that is gone on from.
+  void set_settings(std::map<std::string, std::string> settings) { settings_ = std::move(settings); }
+  const std::map<std::string, std::string>& settings() const { return settings_; }
   // Those that this node could go on from, as the options ask for it: their own parts are here and whole, or all are.
-  // Fails where there is nothing and the options name one. Torn ones are passed over with a line.
-  Result<std::vector<wire::ReadableCheckpoint>> readable();
+  // The digests of the first two are computed, of others only once they are chosen. Fails where there is nothing and
+  // the options name one, and as `poll`. Torn ones are passed over with a line.
+  Result<std::vector<wire::ReadableCheckpoint>> readable(const std::function<Status()>& poll);
   // The root's choice of what all can read, by stage; a new run where none is to be gone on from. kInvalid where nodes
-  // have checkpoints, and none in common.
+  // have checkpoints, and none in common, and for settings that may not change.
   Result<wire::CheckpointRun> choose(const std::vector<wire::Ready>& ready) const;
   // The part that this stage goes on with, for tensors of these names; none where the run begins anew. Fails where the
   // folder cannot be written to, or has another run's checkpoints.
   Result<std::optional<checkpoint::Part>> begin(const wire::CheckpointRun& run, const std::set<std::string>& weights,
                                                 const std::set<std::string>& buffers);
+  // Once all have begun: the run's later checkpoints go, whose places its own will take. Not before, since some other
+  // node may find that it cannot go on from this one.
+  Status remove_later() const;
   // What the run goes on from, once it has begun.
   const std::optional<checkpoint::Manifest>& resumed() const { return resumed_; }
 
@@ -94,6 +102,10 @@ class NodeCheckpoints {
   std::uint64_t last() const;
 
  private:
+  struct Readable {
+    checkpoint::Checkpoint checkpoint;
+    bool verified = false;  // with digests
+  };
   struct UnderWay {
     std::uint64_t checkpoint = 0;
     checkpoint::DataPosition position;
@@ -103,18 +115,25 @@ class NodeCheckpoints {
 
   bool is_root() const { return options_.stage == 0; }
   const std::string& own_name() const { return options_.nodes[static_cast<std::size_t>(options_.stage)]; }
-  bool is_readable(const checkpoint::Checkpoint& checkpoint, std::string& why) const;
+  bool is_of_this_plan(const checkpoint::Manifest& manifest) const;
+  Result<checkpoint::Part> read(const checkpoint::Checkpoint& from, const std::set<std::string>& weights,
+                                const std::set<std::string>& buffers) const;
+  checkpoint::VerifyOptions own_parts(const checkpoint::Manifest& manifest) const;
+  const Readable* known(const std::string& run, std::uint64_t updates) const;
   Result<std::vector<checkpoint::Checkpoint>> candidates() const;
+  Result<checkpoint::PartEntry> write_part(const worker::Snapshot& snapshot);
   void write(const worker::Snapshot& snapshot);
   Status on_part(int from, const wire::PartWritten& written);
   void on_over(const wire::CheckpointOver& over);
+  checkpoint::Manifest manifest_of(UnderWay done) const;
   void complete(UnderWay done);
   Status keep(const checkpoint::Manifest& manifest);
   void enqueue(std::function<void()> job);
   void work();
 
   const NodeCheckpointsOptions options_;
-  std::vector<checkpoint::Checkpoint> readable_;
+  std::map<std::string, std::string> settings_;
+  std::vector<Readable> readable_;
   std::optional<checkpoint::Manifest> resumed_;
   std::string run_;
 
@@ -124,6 +143,7 @@ class NodeCheckpoints {
   bool busy_ RAVNEST_GUARDED_BY(mutex_) = false;
   bool closing_ RAVNEST_GUARDED_BY(mutex_) = false;
   std::optional<UnderWay> under_way_ RAVNEST_GUARDED_BY(mutex_);
+  std::optional<std::uint64_t> writing_ RAVNEST_GUARDED_BY(mutex_);  // the snapshot that waits or is written
   std::uint64_t last_ RAVNEST_GUARDED_BY(mutex_) = 0;
   std::thread writer_;  // last: it uses all above
 };

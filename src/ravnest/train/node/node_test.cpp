@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <fstream>
+#include <future>
 
 #include "ravnest/archive/weights/safetensors.h"
 #include "ravnest/checkpoint/fuse.h"
@@ -97,6 +98,48 @@ TEST_F(NodeTest, NodesThatAreFedBatchesTrainAsOneProcessAndSaveItsWeights) {
   ASSERT_EQ(tensors.size(), parameters.size());
   for (std::size_t i = 0; i < tensors.size(); ++i)
     EXPECT_TRUE(at::equal(tensors[i], parameters[i])) << alone.names()[i];
+}
+
+// The last stage cannot give its part of the first checkpoint; then the run fails, and the root, which waits for that
+// before the next one, must not wait for ever.
+TEST_F(NodeTest, ARootThatWaitsForACheckpointHearsThatTheRunHasFailed) {
+  const Poll poll = patient();
+  std::promise<void> asked;
+  std::promise<void> answer;
+  std::promise<void> waits;
+  const auto outcomes = at_once([&](int number) -> Status {
+    auto node = open(number);
+    if (!node.ok()) return node.status();
+    TrainingOptions own = options();
+    own.checkpoints.folder = "checkpoints";
+    own.checkpoints.every = checkpoint::parse_interval("epoch").value();
+    if (number == 2) {
+      own.criterion_state.capture = [&, first = true]() mutable {
+        if (std::exchange(first, false)) asked.set_value();
+        answer.get_future().wait();
+        return worker::OwnState::Captured();
+      };
+    }
+    (*node)->configure(std::move(own));
+    if (Status begun = (*node)->begin_run({}, poll); !begun.ok()) return begun;
+    if (Status begun = (*node)->begin("train"); !begun.ok()) return begun;
+    if (number == 1) {
+      asked.get_future().wait();
+      waits.get_future().wait();
+      (*node)->stop({"was interrupted"});
+    }
+    if (!(*node)->is_root()) {
+      Status served = (*node)->serve(poll).status();
+      if (number == 1) answer.set_value();
+      return served;
+    }
+    for (std::uint64_t epoch = 0;; ++epoch) {
+      if (epoch == 2) waits.set_value();
+      const Batch batch{.kind = wire::PassKind::kTrain, .inputs = {rows_of(inputs(), 0)}, .epoch = epoch};
+      if (Status fed = (*node)->feed(batch, poll); !fed.ok()) return fed;
+    }
+  });
+  EXPECT_THAT(outcomes, Each(Property(&Status::message, HasSubstr("node_1 (stage 1) was interrupted"))));
 }
 
 TEST_F(NodeTest, OneNodeWithOtherSettingsEndsAllWithTheSameSentence) {
