@@ -146,8 +146,9 @@ Result<wire::CheckpointRun> NodeCheckpoints::choose(const std::vector<wire::Read
     std::vector<std::string> who;
     for (std::size_t stage = 0; stage < ready.size(); ++stage)
       who.push_back(text(options_.nodes[stage], " can go on from ", in_words(ready[stage].checkpoints, runs)));
-    return not_found("no checkpoint can be read by all nodes: ", join(who, "; "),
-                     ". Copy the parts that are missing to those nodes' folders, or begin anew without resume");
+    return not_found(
+        "no checkpoint can be read by all nodes: ", join(who, "; "),
+        ". Copy the parts that are missing to those nodes' folders, or begin anew without resume, in other folders");
   }
   if (common.empty() && !wanted.empty()) {
     if (wanted != "newest")
