@@ -27,6 +27,12 @@ bool is_unfinished(const fs::path& path) {
   return path.extension() == ".ravnest-part" || path.string().ends_with(".ravnest-part.note");
 }
 
+// A checkpoint is there once its manifest is: that goes when all of the rest has gone.
+void put_manifests_last(std::vector<CopyItem>& items) {
+  std::ranges::stable_partition(items,
+                                [](const CopyItem& item) { return last_component(item.from) != "manifest.json"; });
+}
+
 Status listing_failure(const fs::path& path, const std::error_code& error) {
   return system_failure("list", path, error.value());
 }
@@ -55,6 +61,7 @@ Result<std::vector<CopyItem>> files_below(const fs::path& folder, const ObjectNa
   if (error) return listing_failure(folder, error);
   if (items.empty()) return not_found("there is no file in ", folder.string());
   std::ranges::sort(items, {}, &CopyItem::from);
+  put_manifests_last(items);
   return items;
 }
 
@@ -111,6 +118,7 @@ Result<std::vector<CopyItem>> objects_below(ObjectStore& store, const ObjectName
   if (!failed.ok()) return failed;
   if (!listed.ok()) return listed;
   if (items.empty()) return not_found("there is no object below ", shown(prefix));
+  put_manifests_last(items);
   return items;
 }
 

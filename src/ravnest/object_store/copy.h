@@ -18,7 +18,8 @@ struct CopyItem {
 };
 
 // Everything below a folder or a key with `recursive`, or where `from` ends in '/'; else one. An end that is a folder,
-// or a key that ends in '/', takes the name of what is copied. Looks, and changes nothing. kInvalid where a key could
+// or a key that ends in '/', takes the name of what is copied. What is called manifest.json comes last, so that a
+// checkpoint appears when all of it is there. Looks, and changes nothing. kInvalid where a key could
 // lie outside of the folder as a file, or neither end is an object; kNotFound where there is nothing.
 Result<std::vector<CopyItem>> plan_copy(ObjectStore& store, const std::string& from, const std::string& to,
                                         bool recursive, const std::function<bool()>& go_on = {});

@@ -11,6 +11,7 @@
 #include "ravnest/identity/sha256.h"
 #include "ravnest/object_store/curl_http.h"
 #include "ravnest/object_store/download.h"
+#include "ravnest/object_store/parts.h"
 #include "ravnest/object_store/upload.h"
 #include "ravnest/object_store/verify.h"
 
@@ -178,6 +179,13 @@ Status ObjectStore::remove(const ObjectName& name) {
   request.name = name;
   const auto answer = requests_->send(request);
   return answer.ok() || answer.status().code() == Code::kNotFound ? Status() : answer.status();
+}
+
+Status ObjectStore::check_put(const ObjectName& name, const std::function<bool()>& go_on) {
+  const auto begun = begin_upload(*requests_, name, std::string(kEmptySha256), go_on);
+  if (!begun.ok()) return begun.status();
+  abort_upload(*requests_, *begun);
+  return {};
 }
 
 }  // namespace ravnest::object_store

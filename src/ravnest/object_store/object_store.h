@@ -68,6 +68,8 @@ class ObjectStore {
               const std::function<bool()>& go_on = {});
   // One that is not there is no failure.
   Status remove(const ObjectName& name);
+  // Whether an object of that name may be put: an upload is begun and taken back, and nothing is there afterwards.
+  Status check_put(const ObjectName& name, const std::function<bool()>& go_on = {});
 
   const Settings& settings() const { return requests_->settings(); }
 

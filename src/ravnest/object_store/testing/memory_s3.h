@@ -1,4 +1,4 @@
-// A server in memory that does what transfers ask for: objects, ranges of a version, uploads in parts.
+// A server in memory that does what transfers ask for: objects, ranges of a version, uploads in parts, lists.
 //
 // It checks no signatures: tests/python/support/s3_server.py does. Any thread may send.
 #pragma once
@@ -13,6 +13,7 @@
 #include "ravnest/base/mutex.h"
 #include "ravnest/identity/digest.h"
 #include "ravnest/object_store/http.h"
+#include "ravnest/object_store/object_name.h"
 #include "ravnest/object_store/object_store.h"
 
 namespace ravnest::object_store {
@@ -91,6 +92,7 @@ class MemoryS3 final : public HttpClient {
   }
 
   HttpAnswer answer(const HttpRequest& request) RAVNEST_REQUIRES(mutex_) {
+    if (query(request, "list-type")) return list(percent_decoded(query(request, "prefix").value()).value());
     const std::size_t path = request.url.find("/lab") + 4;
     const std::string key =
         request.url.substr(std::min(path + 1, request.url.size()), request.url.find('?') - path - 1);
@@ -129,6 +131,15 @@ class MemoryS3 final : public HttpClient {
       answer.body = bytes;
     }
     return answer;
+  }
+
+  HttpAnswer list(const std::string& prefix) const RAVNEST_REQUIRES(mutex_) {
+    std::string listed = "<ListBucketResult>";
+    for (const auto& [key, object] : objects_) {
+      if (key.starts_with(prefix))
+        listed += text("<Contents><Key>", key, "</Key><Size>", object.bytes.size(), "</Size></Contents>");
+    }
+    return {200, {}, listed + "</ListBucketResult>"};
   }
 
   HttpAnswer begin_upload(const HttpRequest& request) RAVNEST_REQUIRES(mutex_) {
