@@ -6,15 +6,18 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "checkpoint_words.h"
 #include "commands.h"
+#include "own_environment.h"
 #include "ranges.h"
 #include "ravnest/base/folder.h"
 #include "ravnest/base/words/units.h"
 #include "ravnest/checkpoint/export.h"
+#include "ravnest/checkpoint/store.h"
 #include "ravnest/checkpoint/verify.h"
 
 namespace ravnest::cli {
@@ -35,27 +38,6 @@ struct CheckpointOptions {
   std::uint32_t copy = 0;
 };
 
-checkpoint::Checkpoint the_one(const CheckpointOptions& options) {
-  return require(checkpoint::find_checkpoint(options.folder, options.which.empty() ? "newest" : options.which.front()));
-}
-
-void require_folder(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored))
-    require(not_found("there is no folder ", folder.string(), "; --folder names that of the run's checkpoints"));
-}
-
-void run_list(const CheckpointOptions& options) {
-  require_folder(options.folder);
-  const checkpoint::Listing listing = require(checkpoint::list_checkpoints(options.folder));
-  std::cout << (options.json ? listing_json(listing) : listing_words(listing, options.folder));
-}
-
-void run_show(const CheckpointOptions& options) {
-  const checkpoint::Checkpoint found = the_one(options);
-  std::cout << (options.json ? checkpoint_json(found) : checkpoint_words(found));
-}
-
 // A line of standard error that is written over, where that is a terminal.
 std::function<bool(std::uint64_t, std::uint64_t)> progress_line(const std::string& action) {
   if (::isatty(STDERR_FILENO) != 1) return {};
@@ -72,13 +54,75 @@ void end_progress_line() {
   if (::isatty(STDERR_FILENO) == 1) std::cerr << "\r\x1b[K" << std::flush;
 }
 
+bool is_remote(const std::filesystem::path& place) { return object_store::is_s3_url(place.string()); }
+
+std::unique_ptr<checkpoint::Store> open_place(const std::filesystem::path& place) {
+  checkpoint::StoreOptions options{.holder = "command", .environment = own_environment()};
+  if (auto line = progress_line("fetching")) options.on_fetched = std::move(line);
+  return require(checkpoint::Store::open(place, std::move(options)));
+}
+
+// One of them, and the place in which it is.
+struct Found {
+  std::unique_ptr<checkpoint::Store> store;
+  checkpoint::Checkpoint checkpoint;
+};
+
+Found find(const CheckpointOptions& options, const std::string& named) {
+  const checkpoint::PlaceAndWhich at = checkpoint::place_and_which(options.folder, named);
+  Found found{open_place(at.place), {}};
+  found.checkpoint = require(found.store->find(at.which));
+  return found;
+}
+
+Found the_one(const CheckpointOptions& options) {
+  return find(options, options.which.empty() ? "newest" : options.which.front());
+}
+
+std::unique_ptr<checkpoint::Store> open_folder(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!is_remote(folder) && !std::filesystem::is_directory(folder, ignored))
+    require(not_found("there is no folder ", folder.string(), "; --folder names that of the run's checkpoints"));
+  return open_place(folder);
+}
+
+void run_list(const CheckpointOptions& options) {
+  const checkpoint::Listing listing = require(open_folder(options.folder)->list());
+  std::cout << (options.json ? listing_json(listing) : listing_words(listing, options.folder));
+}
+
+void run_show(const CheckpointOptions& options) {
+  const checkpoint::Checkpoint found = the_one(options).checkpoint;
+  std::cout << (options.json ? checkpoint_json(found) : checkpoint_words(found));
+}
+
+// What object storage has, as far as it tells; then, unless --quick is given, all of it is fetched. A line for each
+// flaw.
+Status verify_remote(checkpoint::Store& store, const checkpoint::Checkpoint& found, const CheckpointOptions& options) {
+  const std::set<std::string> parts(options.parts.begin(), options.parts.end());
+  if (Status told = store.check(found, parts); !told.ok() || options.quick) return told;
+  const auto here = store.fetch(found, parts);
+  if (!here.ok()) return here.status();
+  return checkpoint::remove_checkpoint(*here);
+}
+
 // Whether all is well.
-bool run_verify_one(const checkpoint::Checkpoint& found, const CheckpointOptions& options) {
+bool run_verify_one(checkpoint::Store& store, const checkpoint::Checkpoint& found, const CheckpointOptions& options) {
   const std::string name = found.folder.filename().string();
   checkpoint::VerifyOptions how{.parts = {options.parts.begin(), options.parts.end()},
                                 .digests = !options.quick,
                                 .progress = progress_line("verifying " + name)};
   require(check_part_names(found, options.parts));
+  if (is_remote(found.folder)) {
+    const Status well = verify_remote(store, found, options);
+    end_progress_line();
+    if (well.code() != Code::kCorrupt && well.code() != Code::kNotFound) require(well);
+    const char* compared = options.quick ? "; compared: sizes, and digests that the server knows" : "; all was fetched";
+    std::cout << name << ": "
+              << (well.ok() ? text("all is well (", size_words(found, how.parts), compared, ")") : well.message())
+              << '\n';
+    return well.ok();
+  }
   const std::vector<checkpoint::Flaw> flaws = require(checkpoint::verify(found, how));
   end_progress_line();
   for (const checkpoint::Flaw& flaw : flaws) std::cout << name << ": " << flaw.why.message() << '\n';
@@ -89,34 +133,35 @@ bool run_verify_one(const checkpoint::Checkpoint& found, const CheckpointOptions
 void run_verify(const CheckpointOptions& options) {
   bool well = true;
   if (options.all) {
-    require_folder(options.folder);
-    const checkpoint::Listing listing = require(checkpoint::list_checkpoints(options.folder));
+    const auto store = open_folder(options.folder);
+    const checkpoint::Listing listing = require(store->list());
     for (const checkpoint::Unreadable& each : listing.unreadable) std::cout << each.why.message() << '\n';
     well = listing.unreadable.empty();
-    for (const checkpoint::Checkpoint& each : listing.complete) well = run_verify_one(each, options) && well;
+    for (const checkpoint::Checkpoint& each : listing.complete) well = run_verify_one(*store, each, options) && well;
     if (listing.complete.empty() && well) require(not_found("there is no checkpoint in ", options.folder.string()));
   } else {
-    well = run_verify_one(the_one(options), options);
+    const Found found = the_one(options);
+    well = run_verify_one(*found.store, found.checkpoint, options);
   }
   if (!well) throw CLI::RuntimeError(1);
 }
 
 void run_remove(const CheckpointOptions& options) {
-  const checkpoint::Listing listing = require(checkpoint::list_checkpoints(options.folder));
-  std::vector<checkpoint::Checkpoint> going;
+  std::vector<Found> going;
   for (const std::string& which : options.which) {
-    going.push_back(require(checkpoint::find_checkpoint(options.folder, which)));
-    const checkpoint::Checkpoint& last = going.back();
+    going.push_back(find(options, which));
+    const Found& last = going.back();
+    const checkpoint::Listing listing = require(last.store->list());
     const bool is_newest =
-        !listing.complete.empty() && listing.complete.front().manifest.updates == last.manifest.updates;
+        !listing.complete.empty() && listing.complete.front().manifest.updates == last.checkpoint.manifest.updates;
     if (is_newest && !options.force)
-      require(invalid(last.folder.string(),
+      require(invalid(last.checkpoint.folder.string(),
                       " is the newest checkpoint, from which the run would go on; --force removes "
                       "it all the same"));
   }
-  for (const checkpoint::Checkpoint& each : going) {
-    require(checkpoint::remove_checkpoint(each));
-    std::cout << "removed " << each.folder.string() << '\n';
+  for (const Found& each : going) {
+    require(each.store->remove(each.checkpoint));
+    std::cout << "removed " << each.checkpoint.folder.string() << '\n';
   }
 }
 
@@ -127,15 +172,22 @@ std::filesystem::path with_ending(const std::filesystem::path& base, std::string
 }
 
 void run_export(const CheckpointOptions& options) {
-  const checkpoint::Checkpoint found = the_one(options);
+  const Found place = the_one(options);
+  checkpoint::Checkpoint found = place.checkpoint;
+  const bool remote = is_remote(found.folder);
   const std::uint32_t copies = checkpoint::copies(found.manifest);
   if (options.copy >= copies)
     require(invalid("there is no copy ", options.copy, ": the checkpoint has ", copies,
                     copies == 1 ? " copy of the model, 0" : " copies of the model, counted from 0"));
-  const Status well =
-      checkpoint::verified(found, {.parts = parts_of_copy(found, options.copy),
-                                   .digests = true,
-                                   .progress = progress_line("verifying " + found.folder.filename().string())});
+  const std::set<std::string> parts = checkpoint::parts_of_copy(found.manifest, options.copy);
+  if (remote) {
+    auto here = place.store->fetch(found, parts);
+    end_progress_line();
+    found = require(std::move(here));
+  }
+  const Status well = checkpoint::verified(
+      found,
+      {.parts = parts, .digests = true, .progress = progress_line("verifying " + found.folder.filename().string())});
   end_progress_line();
   require(well);
   const checkpoint::Whole whole = require(checkpoint::read_whole(found, options.copy));
@@ -157,19 +209,21 @@ void run_export(const CheckpointOptions& options) {
               << "); load it with optimizer.load_state_dict(torch.load('" << path.string()
               << "', weights_only=True))\n";
   }
+  if (remote) require(checkpoint::remove_checkpoint(found));
 }
 
 using Options = std::shared_ptr<CheckpointOptions>;
 
 CLI::App* add_action(CLI::App& parent, const char* name, const char* description, const Options& options) {
   CLI::App* action = parent.add_subcommand(name, description);
-  action->add_option("-f,--folder", options->folder, "The run's folder of checkpoints")->capture_default_str();
+  action->add_option("-f,--folder", options->folder, "The run's folder of checkpoints, or s3://BUCKET/FOLDER")
+      ->capture_default_str();
   return action;
 }
 
 CLI::Option* add_which(CLI::App& action, const Options& options) {
   return action.add_option("WHICH", options->which,
-                           "newest (the default), best, an update such as 120, or a checkpoint's folder");
+                           "newest (the default), best, an update such as 120, or a checkpoint's folder or s3:// URL");
 }
 
 void add_list(CLI::App& parent, const Options& options) {
@@ -178,7 +232,8 @@ void add_list(CLI::App& parent, const Options& options) {
   list->footer(
       "Examples:\n"
       "  ravnest checkpoint list\n"
-      "  ravnest checkpoint list --folder /mnt/lab/run_7/checkpoints --json");
+      "  ravnest checkpoint list --folder /mnt/lab/run_7/checkpoints --json\n"
+      "  ravnest checkpoint list --folder s3://lab/run_7");
   list->callback([options] { run_list(*options); });
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "ravnest/base/printable.h"
@@ -122,17 +121,6 @@ std::string size_words(const Checkpoint& each, const std::set<std::string>& part
     ++count;
   }
   return text(counted(count, "part"), ", ", size_of(bytes));
-}
-
-std::set<std::string> parts_of_copy(const Checkpoint& each, std::uint32_t copy) {
-  std::set<std::uint32_t> numbers;
-  for (const checkpoint::PartEntry& part : each.manifest.parts) numbers.insert(part.copy);
-  std::set<std::string> names;
-  if (copy >= numbers.size()) return names;
-  for (const checkpoint::PartEntry& part : each.manifest.parts) {
-    if (part.copy == *std::next(numbers.begin(), copy)) names.insert(part.name);
-  }
-  return names;
 }
 
 Status check_part_names(const Checkpoint& each, const std::vector<std::string>& parts) {

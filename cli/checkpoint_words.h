@@ -23,8 +23,6 @@ std::string checkpoint_json(const checkpoint::Checkpoint& checkpoint);
 // "2 parts, 1.20 MB": of those parts, or of all where none is named.
 std::string size_words(const checkpoint::Checkpoint& checkpoint, const std::set<std::string>& parts);
 
-std::set<std::string> parts_of_copy(const checkpoint::Checkpoint& checkpoint, std::uint32_t copy);
-
 // kNotFound, with what there is, for a part that the checkpoint does not have.
 Status check_part_names(const checkpoint::Checkpoint& checkpoint, const std::vector<std::string>& parts);
 

@@ -47,9 +47,13 @@ Result<Part> select(const Whole& whole, const std::set<std::string>& weights, co
 // How many copies of the model the checkpoint has, 1 or more: one per cluster.
 std::uint32_t copies(const Manifest& manifest);
 
-// Reads the parts of one copy and assembles them; `copy` counts round, so that the third of three clusters finds its
-// weights in a checkpoint of two. The parts must be what the manifest says they are (run, update, name): kCorrupt.
-// kNotFound names the parts that are not in the folder and who has written them. Digests are not computed: verify.h.
+// The names of the parts of one copy; `copy` counts round, so that the third of three clusters finds its weights in a
+// checkpoint of two.
+std::set<std::string> parts_of_copy(const Manifest& manifest, std::uint32_t copy);
+
+// Reads the parts of one copy, counted as there, and assembles them. The parts must be what the manifest says they are
+// (run, update, name): kCorrupt. kNotFound names the parts that are not in the folder and who has written them. Digests
+// are not computed: verify.h.
 Result<Whole> read_whole(const Checkpoint& checkpoint, std::uint32_t copy = 0);
 
 // One part by its name, held against the manifest as above.

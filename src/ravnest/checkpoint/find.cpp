@@ -29,34 +29,30 @@ std::string what_is_there(const Listing& listing) {
   return words;
 }
 
-Result<Checkpoint> newest_in(const fs::path& root) {
-  Result<Listing> listing = list_checkpoints(root);
-  if (!listing.ok()) return listing.status();
-  if (listing->complete.empty()) return not_found("no checkpoint in ", root.string(), ": ", what_is_there(*listing));
-  return std::move(listing->complete.front());
+Result<Checkpoint> newest_in(const Listing& listing, const std::string& root) {
+  if (listing.complete.empty()) return not_found("no checkpoint in ", root, ": ", what_is_there(listing));
+  return listing.complete.front();
 }
 
-Result<Checkpoint> best_in(const fs::path& root) {
-  const Result<Listing> listing = list_checkpoints(root);
-  if (!listing.ok()) return listing.status();
-  const Checkpoint* best = best_of(listing->complete);
+Result<Checkpoint> best_in(const Listing& listing, const std::string& root) {
+  const Checkpoint* best = best_of(listing.complete);
   if (best == nullptr)
-    return not_found("no checkpoint in ", root.string(), " knows how good its weights are (", what_is_there(*listing),
+    return not_found("no checkpoint in ", root, " knows how good its weights are (", what_is_there(listing),
                      "); take the newest, or validate while training");
   return *best;
 }
 
-Result<Checkpoint> of_update(const fs::path& root, std::uint64_t updates) {
-  Result<Listing> listing = list_checkpoints(root);
-  if (!listing.ok()) return listing.status();
-  for (Checkpoint& each : listing->complete) {
-    if (each.manifest.updates == updates) return std::move(each);
+Result<Checkpoint> of_update(const Listing& listing, const std::string& root, std::uint64_t updates) {
+  for (const Checkpoint& each : listing.complete) {
+    if (each.manifest.updates == updates) return each;
   }
-  for (const Unreadable& each : listing->unreadable) {
+  for (const Unreadable& each : listing.unreadable) {
     if (updates_of(each.folder.filename().string()) == updates) return each.why;
   }
-  return not_found("no checkpoint of update ", updates, " in ", root.string(), ": ", what_is_there(*listing));
+  return not_found("no checkpoint of update ", updates, " in ", root, ": ", what_is_there(listing));
 }
+
+bool is_newest(std::string_view which) { return which.empty() || which == "newest" || which == "last"; }
 
 Result<Checkpoint> at_path(const fs::path& path) {
   std::error_code ignored;
@@ -69,16 +65,24 @@ Result<Checkpoint> at_path(const fs::path& path) {
   if (updates_of(path.filename().string()))
     return not_found(path.string(), " has no ", kManifestFile,
                      ": the checkpoint was never finished, or is being removed; take another one");
-  return newest_in(path);
+  const Result<Listing> listing = list_checkpoints(path);
+  return listing.ok() ? newest_in(*listing, path.string()) : listing.status();
 }
 
 }  // namespace
 
+std::optional<Result<Checkpoint>> find_listed(const Listing& listing, const std::string& root, std::string_view which) {
+  if (is_newest(which)) return newest_in(listing, root);
+  if (which == "best") return best_in(listing, root);
+  if (const auto updates = update_number(which)) return of_update(listing, root, *updates);
+  return std::nullopt;
+}
+
 Result<Checkpoint> find_checkpoint(const fs::path& root, std::string_view which) {
-  if (which.empty() || which == "newest") return newest_in(root);
-  if (which == "best") return best_in(root);
-  if (const auto updates = update_number(which)) return of_update(root, *updates);
-  return at_path(fs::path(which));
+  if (!is_newest(which) && which != "best" && !update_number(which)) return at_path(fs::path(which));
+  const Result<Listing> listing = list_checkpoints(root);
+  if (!listing.ok()) return listing.status();
+  return *find_listed(*listing, root.string(), which);
 }
 
 }  // namespace ravnest::checkpoint

@@ -150,21 +150,26 @@ std::vector<Checkpoint> outdated(const std::vector<Checkpoint>& newest_first, co
   return old;
 }
 
+Status check_one_run(const Listing& listing, const std::string& root, const std::string& run) {
+  for (const Checkpoint& each : listing.complete) {
+    if (each.manifest.run != run)
+      return invalid(root, " has checkpoints of another run: ", each.folder.filename().string(), " is of run ",
+                     printable(each.manifest.run), ", and this is run ", printable(run),
+                     "; resume from them, or give this run a folder of its own");
+  }
+  for (const Unreadable& each : listing.unreadable) {
+    if (each.why.code() == Code::kUnsupported) return each.why;
+  }
+  return {};
+}
+
 Status begin_run(const fs::path& root, const std::string& run, const std::string& holder) {
   if (Status status = make_folders(root); !status.ok()) return status;
   // Not committed: it only shows whether files can be made here.
   if (Status status = AtomicFile::create(root / "checkpoint").status(); !status.ok()) return status;
   const Result<Listing> listing = list_checkpoints(root);
   if (!listing.ok()) return listing.status();
-  for (const Checkpoint& each : listing->complete) {
-    if (each.manifest.run != run)
-      return invalid(root.string(), " has checkpoints of another run: ", each.folder.filename().string(), " is of run ",
-                     printable(each.manifest.run), ", and this is run ", printable(run),
-                     "; resume from them, or give this run a folder of its own");
-  }
-  for (const Unreadable& each : listing->unreadable) {
-    if (each.why.code() == Code::kUnsupported) return each.why;
-  }
+  if (Status status = check_one_run(*listing, root.string(), run); !status.ok()) return status;
   remove_stale(root, run, holder, std::numeric_limits<std::uint64_t>::max());
   return {};
 }

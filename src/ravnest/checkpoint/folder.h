@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,11 +43,14 @@ std::filesystem::path checkpoint_folder(const std::filesystem::path& root, std::
 // A root that is not there has none. Fails where the folder cannot be read.
 Result<Listing> list_checkpoints(const std::filesystem::path& root);
 
-// The one that `which` means: "newest" or "" (the newest), "best" (of the highest accuracy; of several the newest), an
-// update ("120"), a folder's name ("update_000000120"), or a path to a checkpoint's folder or to another run's folder
-// of checkpoints, whose newest it is then. kNotFound with what there is instead; an unreadable manifest is passed over
-// for "newest" and "best" alone.
+// The one that `which` means: "newest", "last" or "" (the newest), "best" (of the highest accuracy; of several the
+// newest), an update ("120"), a folder's name ("update_000000120"), or a path to a checkpoint's folder or to another
+// run's folder of checkpoints, whose newest it is then. kNotFound with what there is instead; an unreadable manifest is
+// passed over for "newest" and "best" alone.
 Result<Checkpoint> find_checkpoint(const std::filesystem::path& root, std::string_view which);
+// The same among those of a list, paths left out; `root` is what messages call the place. Nothing where `which` is none
+// of these words, numbers and names.
+std::optional<Result<Checkpoint>> find_listed(const Listing& listing, const std::string& root, std::string_view which);
 
 // The one of the highest accuracy, of several the newest; null where none has any.
 const Checkpoint* best_of(const std::vector<Checkpoint>& newest_first);
@@ -67,6 +71,9 @@ std::vector<Checkpoint> outdated(const std::vector<Checkpoint>& newest_first, co
 // than `run` (a resumed run has the id of the one that it goes on from). Removes what killed writers have left, as
 // remove_stale does.
 Status begin_run(const std::filesystem::path& root, const std::string& run, const std::string& holder);
+
+// Whether a run with this id may write among these; as begin_run has it.
+Status check_one_run(const Listing& listing, const std::string& root, const std::string& run);
 
 // After a resume from `updates`: the checkpoints of the run that are newer (torn ones, say, that were passed over) go,
 // so that the run's own later ones take their places.

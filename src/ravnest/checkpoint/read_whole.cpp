@@ -32,15 +32,23 @@ std::uint32_t copies(const Manifest& manifest) {
   return static_cast<std::uint32_t>(numbers.size());
 }
 
-Result<Whole> read_whole(const Checkpoint& checkpoint, std::uint32_t copy) {
+std::set<std::string> parts_of_copy(const Manifest& manifest, std::uint32_t copy) {
   std::set<std::uint32_t> numbers;
-  for (const PartEntry& each : checkpoint.manifest.parts) numbers.insert(each.copy);
-  if (numbers.empty()) return corrupt(checkpoint.folder.string(), ": the checkpoint has no parts");
-  const std::uint32_t wanted = *std::next(numbers.begin(), copy % numbers.size());
+  for (const PartEntry& part : manifest.parts) numbers.insert(part.copy);
+  std::set<std::string> names;
+  for (const PartEntry& part : manifest.parts) {
+    if (part.copy == *std::next(numbers.begin(), copy % numbers.size())) names.insert(part.name);
+  }
+  return names;
+}
+
+Result<Whole> read_whole(const Checkpoint& checkpoint, std::uint32_t copy) {
+  const std::set<std::string> wanted = parts_of_copy(checkpoint.manifest, copy);
+  if (wanted.empty()) return corrupt(checkpoint.folder.string(), ": the checkpoint has no parts");
   std::vector<Part> parts;
   std::vector<std::string> missing;
   for (const PartEntry& each : checkpoint.manifest.parts) {
-    if (each.copy != wanted) continue;
+    if (!wanted.contains(each.name)) continue;
     Result<Part> part = entry_part(checkpoint, each);
     if (part.status().code() == Code::kNotFound) {
       missing.push_back(text(each.file, " (of ", printable(each.holder), ")"));
