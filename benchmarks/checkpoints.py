@@ -1,13 +1,15 @@
 """What checkpoints cost: three local nodes, Python's Trainer, with one every 10 seconds and without, in turns.
 
-    python benchmarks/checkpoints.py [digits] [transformer] [--seconds 30] [--repeats 3]
+    python benchmarks/checkpoints.py [digits] [transformer] [--seconds 30] [--repeats 3] [--s3]
 
 Prints lines of: name value unit ratio-to-peer target. The peer is the same training without checkpoints. Each turn
 trains for so many seconds, in processes of its own; the ratio is the median of the turns'. At the end, the time from
-the start of a resumed run's call to its first batch.
+the start of a resumed run's call to its first batch. With --s3 checkpoints go to rclone's server on this machine, which
+takes its share of the processors.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -25,6 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch  # noqa: E402
 from digits import make_model  # noqa: E402
 from support.pools import write_local_pool  # noqa: E402
+from support.s3_peers import rclone  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
@@ -69,7 +72,8 @@ def play(model: str, seconds: float, checkpoint: bool, resume: bool) -> None:
     with ravnest.Node(
         optimizer=torch.optim.Adam, criterion=lambda outputs, _: outputs.square().mean(), labels=loader, progress=False
     ) as node:
-        options = {"checkpoint": "checkpoints", "checkpoint_every": "10 s", "resume": resume} if checkpoint else {}
+        place = os.environ.get("CHECKPOINTS", "checkpoints")
+        options = {"checkpoint": place, "checkpoint_every": "10 s", "resume": resume} if checkpoint else {}
         begun = time.monotonic()
         trainer = ravnest.Trainer(node=node, train_loader=loader, epochs=1, **options)
         trainer.train()
@@ -91,15 +95,27 @@ def turn(folder: Path, model: str, seconds: float, checkpoint: bool, resume: boo
     return json.loads(outputs[0].splitlines()[-1])
 
 
-def begin_anew(folder: Path) -> None:
+def begin_anew(folder: Path, places: list[Path]) -> None:
     (folder / "losses.txt").unlink(missing_ok=True)
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    for place in places:
+        shutil.rmtree(place, ignore_errors=True)
 
 
-def measure(model: str, seconds: float, repeats: int) -> None:
+@contextlib.contextmanager
+def stored(folder: Path, s3: bool):
+    """Where checkpoints go for as long as this lasts, and what has to be removed for there to be none."""
+    if not s3:
+        yield [folder / "checkpoints"]
+        return
+    with rclone(folder / "served") as environment:
+        os.environ.update(environment, CHECKPOINTS="s3://lab/run", RAVNEST_CACHE=str(folder / "cache"))
+        yield [folder / "served/lab/run", folder / "cache"]
+
+
+def measure(model: str, seconds: float, repeats: int, s3: bool) -> None:
     """Turns with and without, beginning with the other side each time."""
     make, data, batch = MODELS[model]
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, stored(Path(name), s3) as places:
         folder = Path(name)
         write_local_pool(folder / "node_data", NODES)
         ravnest.clusterize(make(), (data()[0][:batch],), node_data=folder / "node_data", min_cluster_size=NODES)
@@ -107,13 +123,14 @@ def measure(model: str, seconds: float, repeats: int) -> None:
         for i in range(repeats):
             rate = {}
             for checkpoint in (True, False) if i % 2 else (False, True):
-                begin_anew(folder)
+                begin_anew(folder, places)
                 rate[checkpoint] = turn(folder, model, seconds, checkpoint)["rate"]
             ratios.append(rate[True] / rate[False])
             rates.append(rate[True])
         kept = statistics.median(ratios)
-        print(f"checkpoints_{model} {statistics.median(rates):.0f} samples/s {kept:.3f} >=0.99", flush=True)
-        begin_anew(folder)
+        title, target = ("checkpoints_s3", 0.98) if s3 else ("checkpoints", 0.99)
+        print(f"{title}_{model} {statistics.median(rates):.0f} samples/s {kept:.3f} >={target}", flush=True)
+        begin_anew(folder, places)
         turn(folder, model, 2, True)
         again = turn(folder, model, 2, True, resume=True)["first_s"]
         print(f"resume_{model} {again:.2f} s - -", flush=True)
@@ -124,6 +141,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)}; by default all")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--s3", action="store_true", help="to object storage")
     for flag in ("--play", "--checkpoint", "--resume"):
         parser.add_argument(flag, action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -131,7 +149,7 @@ def main() -> None:
         play(options.models[0], options.seconds, options.checkpoint, options.resume)
         return
     for model in options.models or MODELS:
-        measure(model, options.seconds, options.repeats)
+        measure(model, options.seconds, options.repeats, options.s3)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ void run_show(const CheckpointOptions& options) {
 // flaw.
 Status verify_remote(checkpoint::Store& store, const checkpoint::Checkpoint& found, const CheckpointOptions& options) {
   const std::set<std::string> parts(options.parts.begin(), options.parts.end());
-  if (Status told = store.check(found, parts); !told.ok() || options.quick) return told;
+  if (Status told = store.check(found, {.parts = parts, .progress = {}}); !told.ok() || options.quick) return told;
   const auto here = store.fetch(found, parts);
   if (!here.ok()) return here.status();
   return checkpoint::remove_checkpoint(*here);

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <thread>
 
+#include "own_environment.h"
 #include "ravnest/plan/files/local_plan.h"
 #include "ravnest/train/loop/prepare.h"
 #include "ravnest/train/loop/trainer.h"
@@ -64,6 +65,7 @@ Status run_node(const NodeRequest& request, Told& told) {
     (void)train::Node::withdraw(options, {text("failed: ", config.status().message())});
     return config.status();
   }
+  if (config->checkpoint) config->checkpoint->environment = own_environment();
   if (Status shared = share_cores(request, config->threads); !shared.ok()) return shared;
   options.device = c10::Device(config->device);
   report::Progress progress(std::cerr, terminal_progress());

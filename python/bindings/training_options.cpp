@@ -82,6 +82,7 @@ train::TrainingOptions training_options_of(const PyTrainingOptions& given,
   options.checkpoints.every = accepted(checkpoint::parse_interval(given.checkpoint_every));
   options.checkpoints.retention = {given.checkpoint_keep, given.checkpoint_keep_every, given.checkpoint_best};
   options.checkpoints.resume = given.resume;
+  options.checkpoints.environment = given.environment;
   return options;
 }
 
@@ -115,7 +116,8 @@ void bind_training_options(py::module_& module) {
       .def_readwrite("checkpoint_keep", &PyTrainingOptions::checkpoint_keep)
       .def_readwrite("checkpoint_keep_every", &PyTrainingOptions::checkpoint_keep_every)
       .def_readwrite("checkpoint_best", &PyTrainingOptions::checkpoint_best)
-      .def_readwrite("resume", &PyTrainingOptions::resume);
+      .def_readwrite("resume", &PyTrainingOptions::resume)
+      .def_readwrite("environment", &PyTrainingOptions::environment);
 }
 
 }  // namespace ravnest::python

@@ -39,12 +39,13 @@ struct PyTrainingOptions {
   bool scheduled = false;
   // Functions of a criterion that keeps something: capture() -> ({name: tensor}, text), and restore(tensors, text).
   std::optional<std::pair<pybind11::function, pybind11::function>> criterion_state;
-  std::string checkpoint;  // a folder; empty: there are none
+  std::string checkpoint;  // a folder, or s3://BUCKET/FOLDER; empty: there are none
   std::string checkpoint_every = "epoch";
   std::uint64_t checkpoint_keep = 2;
   std::uint64_t checkpoint_keep_every = 0;
   bool checkpoint_best = false;
   std::string resume;
+  std::map<std::string, std::string> environment;  // for object storage
 };
 
 // ValueError for names that do not exist, and for what does not go together. An optimizer by name takes what `steering`

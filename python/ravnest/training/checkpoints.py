@@ -11,14 +11,16 @@ class Checkpoints:
     """What a Trainer was told of checkpoints, checked.
 
     Attributes:
-        folder: Where they are.
-        resume: What to go on from: "" for nothing, "newest", "best", an update's number or a path.
+        folder: Where they are: a folder, or s3://BUCKET/FOLDER.
+        resume: What to go on from: "" for nothing, "newest", "best", an update's number, a path or an s3:// URL.
     """
 
     def __init__(self, folder, every: str, keep: int, keep_every: int, best: str | None, resume):
         self.folder = os.fspath(folder)
-        if "://" in self.folder:
-            raise ValueError(f"checkpoint={self.folder!r}: checkpoints are written into a folder of this machine")
+        if self.folder.startswith("s3:/") and not self.folder.startswith("s3://"):
+            raise ValueError(f"checkpoint={self.folder!r} is a path: give s3://BUCKET/FOLDER as a str")
+        if "://" in self.folder and not self.folder.startswith("s3://"):
+            raise ValueError(f"checkpoint={self.folder!r}: checkpoints go into a folder, or to s3://BUCKET/FOLDER")
         if not self.folder:
             raise ValueError("checkpoint= is empty: give the folder that checkpoints go into")
         if best not in (None, "val_accuracy"):
@@ -36,6 +38,7 @@ class Checkpoints:
         options.checkpoint, options.resume = self.folder, self.resume
         options.checkpoint_every, options.checkpoint_best = self._every, self._best
         options.checkpoint_keep, options.checkpoint_keep_every = self._keep, self._keep_every
+        options.environment = dict(os.environ)
 
 
 def resume_of(resume: Any) -> str:

@@ -67,13 +67,14 @@ class Trainer:
         stop_at_nan: Whether the run ends with an error at the first loss that is not finite; otherwise a line says when
             that begins.
         checkpoint: The folder for checkpoints, from which a run that was interrupted goes on. Nodes may share it, or
-            have one each. Without it there are none.
+            have one each; or it is in object storage, s3://BUCKET/FOLDER. Without it there are none.
         checkpoint_every: "epoch", "500 updates" or "10 min".
         checkpoint_keep: How many of the newest stay; 0: all.
         checkpoint_keep_every: Those of updates that are multiples of this stay, too; 0: none.
         checkpoint_best: "val_accuracy" keeps the one with the highest accuracy, too.
         resume: Goes on from a checkpoint: True from the newest that all nodes can read (without any the run begins
-            anew, and says so), "best", the number of an update, or a path. None: as the variable RAVNEST_RESUME says.
+            anew, and says so), "best", the number of an update, a path or an s3:// URL. None: as the variable
+            RAVNEST_RESUME says.
         **kwargs: There are no others; a wrong name is an error that has the right one.
 
     Raises:

@@ -6,7 +6,6 @@
 #include "ravnest/base/folder.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/checkpoint/names.h"
-#include "ravnest/checkpoint/verify.h"
 #include "ravnest/identity/sha256.h"
 
 namespace ravnest::checkpoint {
@@ -82,11 +81,10 @@ Result<Checkpoint> BucketStore::find(std::string_view which) {
   return find_checkpoint({}, which);  // a path, then
 }
 
-Status BucketStore::check(const Checkpoint& checkpoint, const std::set<std::string>& parts) {
-  VerifyOptions options;
-  options.parts = parts;
+Status BucketStore::check(const Checkpoint& checkpoint, const VerifyOptions& options) {
   if (is_only_here(checkpoint)) return verified(checkpoint, options);
   if (verified(here(checkpoint), options).ok()) return {};
+  const std::set<std::string>& parts = options.parts;
   Status all;
   for (const PartEntry& part : checkpoint.manifest.parts) {
     if (!parts.empty() && !parts.contains(part.name)) continue;

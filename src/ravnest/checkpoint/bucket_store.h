@@ -30,7 +30,7 @@ class BucketStore final : public Store {
   void stop() override { stopped_ = true; }
   Result<Listing> list() override;
   Result<Checkpoint> find(std::string_view which) override;
-  Status check(const Checkpoint& checkpoint, const std::set<std::string>& parts) override;
+  Status check(const Checkpoint& checkpoint, const VerifyOptions& options) override;
   Result<Checkpoint> fetch(const Checkpoint& checkpoint, const std::set<std::string>& parts) override;
   Status remove(const Checkpoint& checkpoint) override;
   Status begin_run(const std::string& run) override;

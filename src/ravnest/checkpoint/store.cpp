@@ -23,9 +23,7 @@ class FolderStore final : public Store {
 
   Result<Listing> list() override { return list_checkpoints(root_); }
   Result<Checkpoint> find(std::string_view which) override { return find_checkpoint(root_, which); }
-  Status check(const Checkpoint& checkpoint, const std::set<std::string>& parts) override {
-    VerifyOptions options;
-    options.parts = parts;
+  Status check(const Checkpoint& checkpoint, const VerifyOptions& options) override {
     return verified(checkpoint, options);
   }
   Result<Checkpoint> fetch(const Checkpoint& checkpoint, const std::set<std::string>& /*parts*/) override {
@@ -43,7 +41,12 @@ class FolderStore final : public Store {
   fs::path folder(std::uint64_t updates) const override { return checkpoint_folder(root_, updates); }
   Status keep(const Manifest& manifest, const Retention& retention, Status& unpruned) override {
     if (Status written = write_manifest(folder(manifest.updates), manifest); !written.ok()) return written;
-    unpruned = prune(root_, run_, options_.holder, retention);
+    Retention here = retention;
+    // Where holders have folders of their own, others may not have this one's manifest yet: until they do, the one
+    // before is what all can go on from.
+    if (here.keep == 1 && !verified({folder(manifest.updates), manifest}, {.digests = false, .progress = {}}).ok())
+      here.keep = 2;
+    unpruned = prune(root_, run_, options_.holder, here);
     return {};
   }
 

@@ -18,6 +18,7 @@
 
 #include "ravnest/base/status.h"
 #include "ravnest/checkpoint/folder.h"
+#include "ravnest/checkpoint/verify.h"
 #include "ravnest/object_store/settings.h"
 
 namespace ravnest::checkpoint {
@@ -53,10 +54,11 @@ class Store {
   virtual Result<Listing> list() = 0;
   // As find_checkpoint has it; `which` may be of another place of the same kind, too.
   virtual Result<Checkpoint> find(std::string_view which) = 0;
-  // Whether the parts of these names (empty: all) are as they were written. In object storage: as far as the server
-  // tells, which is their sizes and the digests that were noted when they were put.
-  virtual Status check(const Checkpoint& checkpoint, const std::set<std::string>& parts) = 0;
-  // The same checkpoint with a folder of this machine, in which these parts are, each with its digest.
+  // Whether these parts are as they were written. In object storage: as far as the server tells, which is their sizes
+  // and the digests that were noted when they were put.
+  virtual Status check(const Checkpoint& checkpoint, const VerifyOptions& options) = 0;
+  // The same checkpoint with a folder of this machine, in which the parts of these names (empty: all) are. What had to
+  // be fetched has its digest.
   virtual Result<Checkpoint> fetch(const Checkpoint& checkpoint, const std::set<std::string>& parts) = 0;
   virtual Status remove(const Checkpoint& checkpoint) = 0;
 

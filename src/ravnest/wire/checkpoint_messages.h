@@ -33,7 +33,15 @@ struct EndWanted {
   bool operator==(const EndWanted&) const = default;
 };
 
+// From a stage to the root, where checkpoints go to object storage: its part is there, or why it is not.
+struct PartUploaded {
+  std::uint64_t checkpoint = 0;
+  std::optional<std::string> failure;  // a sentence, without the stage's name
+
+  bool operator==(const PartUploaded&) const = default;
+};
+
 // The order is the numbering on the wire, as in Message.
-using Checkpointing = std::variant<PartWritten, CheckpointOver, EndWanted>;
+using Checkpointing = std::variant<PartWritten, CheckpointOver, EndWanted, PartUploaded>;
 
 }  // namespace ravnest::wire

@@ -267,6 +267,11 @@ void fields(auto& f, CheckpointOver& over) {
 
 void fields(auto& f, EndWanted& wanted) { f(wanted.why); }
 
+void fields(auto& f, PartUploaded& uploaded) {
+  f(uploaded.checkpoint);
+  f(uploaded.failure);
+}
+
 void fields(auto& f, Over& over) {
   f(over.passes);
   f(over.task);

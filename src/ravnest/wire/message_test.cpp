@@ -121,9 +121,13 @@ TEST(Message, WhatIsSaidOfAveragingComesBackAsItWas) {
 }
 
 TEST(Message, WhatIsSaidOfCheckpointsComesBackAsItWas) {
-  const std::vector<Checkpointing> one_of_each = {PartWritten{16, "{}", "the disk is full"}, PartWritten{16, "{}", {}},
-                                                  CheckpointOver{17, "{}"}, CheckpointOver{17, {}},
-                                                  EndWanted{"got SIGTERM"}};
+  const std::vector<Checkpointing> one_of_each = {PartWritten{16, "{}", "the disk is full"},
+                                                  PartWritten{16, "{}", {}},
+                                                  CheckpointOver{17, "{}"},
+                                                  CheckpointOver{17, {}},
+                                                  EndWanted{"got SIGTERM"},
+                                                  PartUploaded{18, "the server says 403"},
+                                                  PartUploaded{18, {}}};
   for (const Checkpointing& checkpointing : one_of_each) {
     const auto again = round_trip(checkpointing);
     ASSERT_TRUE(again.ok()) << again.status();
@@ -264,8 +268,8 @@ TEST(Message, KindsKeepTheirNumbers) {
   static_assert(std::variant_size_v<Averaging> == 7);
   EXPECT_EQ(joined(*encode(Meeting(AllConnected()))).at(5), std::byte{3});
   static_assert(std::variant_size_v<Meeting> == 4);
-  EXPECT_EQ(joined(*encode(Checkpointing(EndWanted()))).at(5), std::byte{2});
-  static_assert(std::variant_size_v<Checkpointing> == 3);
+  EXPECT_EQ(joined(*encode(Checkpointing(PartUploaded()))).at(5), std::byte{3});
+  static_assert(std::variant_size_v<Checkpointing> == 4);
   static_assert(std::variant_size_v<Message> == 13, "a new kind belongs into this test, and to the end of the list");
 }
 

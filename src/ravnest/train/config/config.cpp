@@ -7,6 +7,7 @@
 #include "ravnest/base/file.h"
 #include "ravnest/base/printable.h"
 #include "ravnest/checkpoint/interval.h"
+#include "ravnest/object_store/object_name.h"
 #include "ravnest/train/config/section.h"
 
 namespace ravnest::train {
@@ -179,6 +180,10 @@ std::optional<CheckpointConfig> read_checkpoint(const Section& top) {
   config.lines = section->lines();
   if (!section->has("folder")) section->lacks("folder", "the folder that checkpoints go into, such as \"checkpoints\"");
   set(config.folder, section->word("folder"));
+  if (const std::string& folder = config.folder.string(); folder.find("://") != std::string::npos) {
+    if (const Status name = object_store::parse_s3_url(folder).status(); !name.ok())
+      section->fail("folder", name.message());
+  }
   if (const auto every = section->word("every")) {
     if (const auto parsed = checkpoint::parse_interval(*every); !parsed.ok())
       section->fail("every", parsed.status().message());

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,12 +70,13 @@ struct StrategyConfig {
 
 // [checkpoint]: what stays of a run that is interrupted.
 struct CheckpointConfig {
-  std::filesystem::path folder;  // relative to where the node runs
+  std::filesystem::path folder;  // relative to where the node runs; or s3://BUCKET/FOLDER
   std::string every = "epoch";   // as checkpoint::parse_interval reads it
   std::int64_t keep = 2;
   std::int64_t keep_every = 0;
-  bool best = false;   // by the accuracy of validation
-  std::string resume;  // as train::CheckpointOptions has it
+  bool best = false;                                    // by the accuracy of validation
+  std::string resume;                                   // as train::CheckpointOptions has it
+  std::map<std::string, std::string> environment = {};  // not of the file: the process's, for object storage
   Lines lines = {};
 };
 

@@ -263,9 +263,7 @@ Status Node::feed(const Batch& batch, const Poll& poll) {
   const bool trains = batch.kind == wire::PassKind::kTrain;
   // What validated the epoch before has been fed by now.
   if (trains && makes_checkpoints() && batch.index == 0 && due_.after_epoch(batch.epoch)) {
-    position_.epoch = batch.epoch;
-    position_.index = 0;
-    if (Status taken = take_snapshots(poll); !taken.ok()) return taken;
+    if (Status taken = take_snapshots_of_epoch(batch.epoch, poll); !taken.ok()) return taken;
   }
   const stage::Offer whole{.kind = batch.kind,
                            .batch = batches_,
@@ -341,6 +339,7 @@ void Node::stop(Farewell farewell) {
     const MutexLock lock(stop_mutex_);
     if (!stop_) stop_ = farewell;
   }
+  if (checkpoints_) checkpoints_->stop();  // the compute thread may wait for its last upload
   if (driver_) driver_->stop(std::move(farewell.reason));
 }
 

@@ -1,5 +1,8 @@
 // How a node makes checkpoints, and goes on from one.
+#include <chrono>
+#include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "ravnest/base/printable.h"
@@ -7,6 +10,11 @@
 #include "ravnest/train/node/node.h"
 
 namespace ravnest::train {
+namespace {
+
+constexpr Duration kAskEvery = std::chrono::milliseconds(50);
+
+}  // namespace
 
 void Node::make_checkpoints(worker::ModelWorkerOptions& worker, cluster::DriverOptions& driver) {
   worker.scheduled = training_options_.scheduled;
@@ -45,12 +53,13 @@ Status Node::begin_run(const std::map<std::string, std::string>& settings, const
   all.merge(this->settings());
   all["window"] = std::to_string(window());
   checkpoints_->set_settings(std::move(all));
-  auto readable = checkpoints_->readable(poll);
+  auto readable = readable_checkpoints(poll);
   if (!readable.ok()) return readable.status();
   const CheckpointOptions& wanted = training_options_.checkpoints;
   wire::Ready ready{.call = "train", .settings = {}, .checkpoints = std::move(*readable)};
   ready.settings.push_back({"checkpoint", checkpoint::words(wanted.every)});
   ready.settings.push_back({"resume", wanted.resume.empty() ? "no" : wanted.resume});
+  ready.settings.push_back({"the object storage of checkpoints", checkpoints_->object_storage()});
   if (Status begun = begin_call(std::move(ready), /*trains=*/false); !begun.ok()) return begun;
   wire::Task task;
   task.checkpoints.emplace();  // the driver has the last word on it
@@ -59,7 +68,7 @@ Status Node::begin_run(const std::map<std::string, std::string>& settings, const
   if (Status removed = checkpoints_->remove_later(); !removed.ok()) return removed;
   const auto& resumed = checkpoints_->resumed();
   if (resumed) {
-    warn(text("goes on from the checkpoint of update ", resumed->updates, " in ", wanted.folder.string()));
+    warn(text("goes on from the checkpoint of update ", resumed->updates, " in ", checkpoints_->source_name()));
     if (is_root()) say_what_changed(*resumed);
   }
   return {};
@@ -71,6 +80,38 @@ void Node::say_what_changed(const checkpoint::Manifest& resumed) const {
   if (changes.ok() && !changes->empty()) said.push_back(text("since the checkpoint ", join(*changes), " changed"));
   if (!options_kept_.empty()) said.push_back(text("the optimizer keeps the checkpoint's ", join(options_kept_)));
   if (!said.empty()) warn(join(said, "; "));
+}
+
+// On a thread of its own: it may wait for the network, and whoever waits for it may want to end.
+Result<std::vector<wire::ReadableCheckpoint>> Node::readable_checkpoints(const Poll& poll) {
+  std::optional<Result<std::vector<wire::ReadableCheckpoint>>> readable;
+  Mutex mutex;
+  ConditionVariable done;
+  std::thread reader([&] {
+    auto found = checkpoints_->readable();
+    const MutexLock lock(mutex);
+    readable = std::move(found);
+    done.notify_all();
+  });
+  // `poll` may throw.
+  struct Join {
+    NodeCheckpoints& checkpoints;
+    std::thread& thread;
+    bool is_over = false;
+    ~Join() {
+      if (!is_over) checkpoints.stop();
+      thread.join();
+    }
+  } join{*checkpoints_, reader};
+  for (;;) {
+    {
+      const MutexLock lock(mutex);
+      const auto is_there = [&]() RAVNEST_REQUIRES(mutex) { return readable.has_value(); };
+      join.is_over = done.wait_until(mutex, SystemClock().now() + kAskEvery, is_there);
+      if (join.is_over) return std::move(*readable);
+    }
+    if (Status polled = poll ? poll() : Status(); !polled.ok()) return polled;
+  }
 }
 
 // On the compute thread, before anything is computed.
@@ -115,6 +156,18 @@ void Node::mark_if_due(stage::Offer& last_part) {
   last_part.checkpoint = updates_;
   checkpoints_->announce(updates_, position_);
   due_.made(updates_, position_.epoch, now);
+}
+
+// The epoch before is over, with its validation.
+Status Node::take_snapshots_of_epoch(std::uint64_t epoch, const Poll& poll) {
+  if (updates_ != due_.updates() && checkpoints_->is_behind()) {
+    warn(text("makes no checkpoint of epoch ", epoch, ": earlier ones are still on their way to ",
+              training_options_.checkpoints.folder.string()));
+    return {};
+  }
+  position_.epoch = epoch;
+  position_.index = 0;
+  return take_snapshots(poll);
 }
 
 // Behind all that was fed. One that is under way goes first: parts would be of two.

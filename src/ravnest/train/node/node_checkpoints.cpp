@@ -60,10 +60,13 @@ std::string part_name(std::uint32_t cluster, std::uint32_t clusters, int stage) 
 }
 
 NodeCheckpoints::NodeCheckpoints(NodeCheckpointsOptions options)
-    : options_(std::move(options)), writer_([this] { work(); }) {}
+    : options_(std::move(options)),
+      resume_(checkpoint::place_and_which(options_.checkpoints.folder, options_.checkpoints.resume)),
+      writer_([this] { work(); }) {}
 
 // What waits is not begun any more: it would be of a run that has failed.
 NodeCheckpoints::~NodeCheckpoints() {
+  stop();
   {
     const MutexLock lock(mutex_);
     closing_ = true;
@@ -74,19 +77,45 @@ NodeCheckpoints::~NodeCheckpoints() {
 
 // -- before anything is trained
 
-Result<std::vector<Checkpoint>> NodeCheckpoints::candidates() const {
+Status NodeCheckpoints::open_stores() {
   const CheckpointOptions& wanted = options_.checkpoints;
-  if (wanted.resume == "newest" || wanted.resume == "best") {
-    auto listing = checkpoint::list_checkpoints(wanted.folder);
+  auto own = checkpoint::Store::open(wanted.folder, {own_name(), wanted.environment});
+  if (!own.ok()) return own.status();
+  std::unique_ptr<checkpoint::Store> another;
+  if (resume_.place != wanted.folder) {
+    auto opened = checkpoint::Store::open(resume_.place, {own_name(), wanted.environment});
+    if (!opened.ok()) return opened.status();
+    another = std::move(*opened);
+  }
+  {
+    const MutexLock lock(mutex_);
+    store_ = std::move(*own);
+    another_ = std::move(another);
+    if (stopped_) stop_stores();
+  }
+  if (store_->uploads() && options_.clusters > 1)
+    return unsupported("checkpoints of several clusters go into folders so far, and ", store_->name(),
+                       " is object storage; bring them there by `ravnest cp -r`");
+  source_ = another_ ? another_.get() : store_.get();
+  source_name_ = source_->name();
+  return store_->check_access();
+}
+
+Result<std::vector<Checkpoint>> NodeCheckpoints::candidates() {
+  if (resume_.which == "newest" || resume_.which == "best") {
+    auto listing = source_->list();
     if (!listing.ok()) return listing.status();
     for (const checkpoint::Unreadable& each : listing->unreadable) options_.warn(each.why.message());
-    if (wanted.resume == "best") {
+    // Who names the place means that something is there.
+    if (object_store::is_s3_url(options_.checkpoints.resume) && listing->complete.empty())
+      return checkpoint::find_listed(*listing, source_name_, resume_.which)->status();
+    if (resume_.which == "best") {
       std::ranges::stable_sort(listing->complete, std::ranges::greater(),
                                [](const Checkpoint& each) { return each.manifest.accuracy; });
     }
     return std::move(listing->complete);
   }
-  auto found = checkpoint::find_checkpoint(wanted.folder, wanted.resume);
+  auto found = source_->find(resume_.which);
   if (!found.ok()) return found.status();
   return std::vector<Checkpoint>{std::move(*found)};
 }
@@ -96,7 +125,8 @@ bool NodeCheckpoints::is_of_this_plan(const Manifest& manifest) const {
 }
 
 checkpoint::VerifyOptions NodeCheckpoints::own_parts(const Manifest& manifest) const {
-  if (!is_of_this_plan(manifest)) return {};
+  if (!is_of_this_plan(manifest))
+    return {.parts = checkpoint::parts_of_copy(manifest, options_.cluster), .progress = {}};
   return {.parts = {part_name(options_.cluster, options_.clusters, options_.stage)}, .progress = {}};
 }
 
@@ -107,8 +137,9 @@ const NodeCheckpoints::Readable* NodeCheckpoints::known(const std::string& run, 
   return found == readable_.end() ? nullptr : &*found;
 }
 
-Result<std::vector<ReadableCheckpoint>> NodeCheckpoints::readable(const std::function<Status()>& poll) {
+Result<std::vector<ReadableCheckpoint>> NodeCheckpoints::readable() {
   readable_.clear();
+  if (Status opened = open_stores(); !opened.ok()) return opened;
   if (options_.checkpoints.resume.empty()) return std::vector<ReadableCheckpoint>();
   auto candidates = this->candidates();
   if (!candidates.ok()) return candidates.status();
@@ -116,12 +147,11 @@ Result<std::vector<ReadableCheckpoint>> NodeCheckpoints::readable(const std::fun
   for (Checkpoint& each : *candidates) {
     // Of a folder with hundreds, nobody reads all files to go on from one.
     constexpr std::size_t kVerified = 2;
-    Status polled;
     checkpoint::VerifyOptions how = own_parts(each.manifest);
     how.digests = readable_.size() < kVerified;
-    how.progress = [&](std::uint64_t, std::uint64_t) { return (polled = poll ? poll() : Status()).ok(); };
-    const Status whole = checkpoint::verified(each, how);
-    if (!polled.ok()) return polled;
+    how.progress = [this](std::uint64_t, std::uint64_t) { return !is_stopped(); };
+    const Status whole = source_->check(each, how);
+    if (whole.code() == Code::kCancelled) return whole;
     if (!whole.ok()) {
       options_.warn(text("the checkpoint of update ", each.manifest.updates, " is passed over: ", whole.message()));
       continue;
@@ -139,8 +169,8 @@ Result<wire::CheckpointRun> NodeCheckpoints::choose(const std::vector<wire::Read
   for (const ReadableCheckpoint& each : ready.front().checkpoints) {
     if (std::ranges::all_of(ready, [&](const wire::Ready& stage) { return has(stage, each); })) common.push_back(each);
   }
-  const std::string& wanted = options_.checkpoints.resume;
-  const std::string folder = options_.checkpoints.folder.string();
+  const std::string& wanted = resume_.which;
+  const std::string& folder = source_name_;
   if (common.empty() && any) {
     const bool runs = are_of_several_runs(ready);
     std::vector<std::string> who;
@@ -176,23 +206,42 @@ Result<std::optional<checkpoint::Part>> NodeCheckpoints::begin(const wire::Check
                                                                const std::set<std::string>& weights,
                                                                const std::set<std::string>& buffers) {
   run_ = run.run;
-  const auto& folder = options_.checkpoints.folder;
-  if (Status begun = checkpoint::begin_run(folder, run_, own_name()); !begun.ok()) return begun;
+  if (Status begun = store_->begin_run(run_); !begun.ok()) return begun;
+  if (store_->uploads()) {
+    NodeUploadsOptions uploads;
+    uploads.retention = options_.checkpoints.retention;
+    uploads.nodes = options_.nodes;
+    uploads.tell_root = [this](wire::PartUploaded said) { options_.post(0, std::move(said)); };
+    uploads.warn = options_.warn;
+    uploads_ = std::make_unique<NodeUploads>(*store_, std::move(uploads));
+  }
   if (run.updates == 0) return std::optional<checkpoint::Part>();
   const Readable* const found = known(run.run, run.updates);
   if (found == nullptr)
     return internal("the root goes on from update ", run.updates, ", which this node did not speak of");
-  const Checkpoint& from = found->checkpoint;
-  if (!found->verified) {
-    if (Status whole = checkpoint::verified(from, own_parts(from.manifest)); !whole.ok())
-      return whole.with_context("it cannot be gone on from, name another one");
-  }
+  auto here = fetched(*found);
+  if (!here.ok()) return here.status();
+  const Checkpoint& from = *here;
   auto part = read(from, weights, buffers);
   if (!part.ok()) return part.status();
   resumed_ = from.manifest;
   const MutexLock lock(mutex_);
   last_ = run.updates;
   return std::optional(std::move(*part));
+}
+
+// On this machine, with the parts that it needs.
+Result<Checkpoint> NodeCheckpoints::fetched(const Readable& readable) {
+  const Checkpoint& from = readable.checkpoint;
+  const checkpoint::VerifyOptions own = own_parts(from.manifest);
+  if (object_store::is_s3_url(from.folder.string()))
+    options_.warn(text("takes ", is_of_this_plan(from.manifest) ? "its part" : "all parts",
+                       " of the checkpoint of update ", from.manifest.updates, " from ", source_name_,
+                       ", unless it is here"));
+  auto here = source_->fetch(from, own.parts);
+  const Status whole = here.ok() && !readable.verified ? checkpoint::verified(*here, own) : Status();
+  if (!whole.ok()) return whole.with_context("it cannot be gone on from, name another one");
+  return here;
 }
 
 Result<checkpoint::Part> NodeCheckpoints::read(const Checkpoint& from, const std::set<std::string>& weights,
@@ -207,11 +256,10 @@ Result<checkpoint::Part> NodeCheckpoints::read(const Checkpoint& from, const std
   return part;
 }
 
-Status NodeCheckpoints::remove_later() const {
+Status NodeCheckpoints::remove_later() {
   if (!resumed_) return {};
   const Manifest& from = *resumed_;
-  const auto& folder = options_.checkpoints.folder;
-  const auto listing = checkpoint::list_checkpoints(folder);
+  const auto listing = store_->list();
   std::vector<std::string> later;
   for (const Checkpoint& each : listing.ok() ? listing->complete : std::vector<Checkpoint>()) {
     if (each.manifest.run == from.run && each.manifest.updates > from.updates)
@@ -220,12 +268,13 @@ Status NodeCheckpoints::remove_later() const {
   if (!later.empty() && is_root())
     options_.warn(text("removes what came after the checkpoint of update ", from.updates, ": ",
                        later.size() == 1 ? "that of update " : "those of updates ", join(later)));
-  return checkpoint::remove_newer(folder, from.run, from.updates);
+  return store_->remove_newer(from.updates, is_root());
 }
 
 // -- while it trains
 
 bool NodeCheckpoints::under_way() const {
+  if (is_behind()) return true;
   const MutexLock lock(mutex_);
   return under_way_.has_value();
 }
@@ -260,7 +309,7 @@ Result<checkpoint::PartEntry> NodeCheckpoints::write_part(const worker::Snapshot
   part.run = run_;
   part.plan = options_.plan;
   part.updates = snapshot.checkpoint;
-  const auto folder = checkpoint::checkpoint_folder(options_.checkpoints.folder, snapshot.checkpoint);
+  const auto folder = store_->folder(snapshot.checkpoint);
   // Two runs that began at once, before either had a checkpoint.
   if (const auto there = checkpoint::read_manifest(folder); there.ok() && there->run != run_)
     return invalid(folder.string(), " is of run ", printable(there->run),
@@ -288,12 +337,17 @@ void NodeCheckpoints::write(const worker::Snapshot& snapshot) {
       under_way_->order = snapshot.part.order;
   }
   options_.post(0, std::move(said));
+  if (written.ok() && uploads_) uploads_->upload(snapshot.checkpoint, written->file);
 }
 
 Status NodeCheckpoints::on_message(int from, wire::Checkpointing checkpointing) {
   if (const auto* written = std::get_if<wire::PartWritten>(&checkpointing)) {
     if (!is_root()) return invalid("it tells of its part of a checkpoint, which only the root hears");
     return on_part(from, *written);
+  }
+  if (const auto* uploaded = std::get_if<wire::PartUploaded>(&checkpointing)) {
+    if (!is_root() || !uploads_) return invalid("it tells of its part in object storage, which only a root hears");
+    uploads_->on_part(from, *uploaded);
   }
   if (auto* over = std::get_if<wire::CheckpointOver>(&checkpointing)) {
     if (from != 0 || is_root()) return invalid("only the root says that a checkpoint is complete");
@@ -357,9 +411,11 @@ void NodeCheckpoints::complete(UnderWay done) {
   wire::CheckpointOver over{checkpoint, {}};
   const Status kept = [&]() -> Status {
     try {
-      const Manifest manifest = manifest_of(std::move(done));
+      Manifest manifest = manifest_of(std::move(done));
       over.manifest = encode(manifest);
-      return keep(manifest);
+      Status written = keep(manifest);
+      if (written.ok() && uploads_) uploads_->complete(std::move(manifest));
+      return written;
     } catch (const std::exception& error) {
       return internal(error.what());
     }
@@ -385,17 +441,9 @@ void NodeCheckpoints::on_over(const wire::CheckpointOver& over) {
 }
 
 Status NodeCheckpoints::keep(const Manifest& manifest) {
-  const auto& wanted = options_.checkpoints;
-  const auto folder = checkpoint::checkpoint_folder(wanted.folder, manifest.updates);
-  Status written = checkpoint::write_manifest(folder, manifest);
-  if (!written.ok()) return written;
-  checkpoint::Retention retention = wanted.retention;
-  // Where nodes have folders of their own, others may not have this one's manifest yet: until they do, the one before
-  // is what all can go on from.
-  if (retention.keep == 1 && !checkpoint::verified({folder, manifest}, {.digests = false, .progress = {}}).ok())
-    retention.keep = 2;
-  if (Status pruned = checkpoint::prune(wanted.folder, run_, own_name(), retention); !pruned.ok())
-    options_.warn(text("an older checkpoint could not be removed: ", pruned.message()));
+  Status unpruned;
+  if (Status kept = store_->keep(manifest, options_.checkpoints.retention, unpruned); !kept.ok()) return kept;
+  if (!unpruned.ok()) options_.warn(text("an older checkpoint could not be removed: ", unpruned.message()));
   return {};
 }
 
@@ -408,8 +456,27 @@ void NodeCheckpoints::enqueue(std::function<void()> job) {
 }
 
 void NodeCheckpoints::settle() {
+  {
+    const MutexLock lock(mutex_);
+    changed_.wait(mutex_, [&]() RAVNEST_REQUIRES(mutex_) { return jobs_.empty() && !busy_; });
+  }
+  if (uploads_) uploads_->settle();
+}
+
+void NodeCheckpoints::stop() {
   const MutexLock lock(mutex_);
-  changed_.wait(mutex_, [&]() RAVNEST_REQUIRES(mutex_) { return jobs_.empty() && !busy_; });
+  stopped_ = true;
+  stop_stores();
+}
+
+void NodeCheckpoints::stop_stores() {
+  if (store_) store_->stop();
+  if (another_) another_->stop();
+}
+
+bool NodeCheckpoints::is_stopped() const {
+  const MutexLock lock(mutex_);
+  return stopped_;
 }
 
 std::uint64_t NodeCheckpoints::last() const {

@@ -9,6 +9,8 @@
 // - What a part could not be written for is a line at the root, and the checkpoint is given up: the last one stays.
 //   Training goes on. So it is where a stage still writes its part of the one before, which the root has given up: no
 //   more than one snapshot of a stage waits.
+// - Where checkpoints are in object storage all of this is about a folder of this machine, and node_uploads.h brings
+//   them up.
 // Before it trains, each node says which checkpoints it could go on from (`readable`), the root chooses (`choose`), and
 // all begin with it (`begin`).
 //
@@ -19,6 +21,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -30,8 +33,9 @@
 #include "ravnest/base/status.h"
 #include "ravnest/checkpoint/folder.h"
 #include "ravnest/checkpoint/manifest.h"
-#include "ravnest/checkpoint/verify.h"
+#include "ravnest/checkpoint/store.h"
 #include "ravnest/train/node/checkpoint_options.h"
+#include "ravnest/train/node/node_uploads.h"
 #include "ravnest/train/node/run_record.h"
 #include "ravnest/wire/call_messages.h"
 #include "ravnest/wire/checkpoint_messages.h"
@@ -70,25 +74,32 @@ class NodeCheckpoints {
   const std::map<std::string, std::string>& settings() const { return settings_; }
   // Those that this node could go on from, as the options ask for it: their own parts are here and whole, or all are.
   // The digests of the first two are computed, of others only once they are chosen. Fails where there is nothing and
-  // the options name one, and as `poll`. Torn ones are passed over with a line.
-  Result<std::vector<wire::ReadableCheckpoint>> readable(const std::function<Status()>& poll);
+  // the options name one, and where this node may not write. Torn ones are passed over with a line. May wait for the
+  // network and the disk: `stop` ends that.
+  Result<std::vector<wire::ReadableCheckpoint>> readable();
   // The root's choice of what all can read, by stage; a new run where none is to be gone on from. kInvalid where nodes
   // have checkpoints, and none in common, and for settings that may not change.
   Result<wire::CheckpointRun> choose(const std::vector<wire::Ready>& ready) const;
-  // The part that this stage goes on with, for tensors of these names; none where the run begins anew. Fails where the
-  // folder cannot be written to, or has another run's checkpoints.
+  // The part that this stage goes on with, for tensors of these names, fetched where it is not here; none where the run
+  // begins anew. Fails where the folder cannot be written to, or has another run's checkpoints.
   Result<std::optional<checkpoint::Part>> begin(const wire::CheckpointRun& run, const std::set<std::string>& weights,
                                                 const std::set<std::string>& buffers);
   // Once all have begun: the run's later checkpoints go, whose places its own will take. Not before, since some other
   // node may find that it cannot go on from this one.
-  Status remove_later() const;
+  Status remove_later();
   // What the run goes on from, once it has begun.
   const std::optional<checkpoint::Manifest>& resumed() const { return resumed_; }
+  // Where they go, if that is no folder: all nodes have to have the same. Once `readable` was called.
+  std::string object_storage() const { return store_->uploads() ? store_->name() : "none"; }
+  // Where the run goes on from, as the user named it.
+  const std::string& source_name() const { return source_name_; }
 
   // -- while it trains
 
-  // Root: whether one is under way.
+  // Root: whether one is under way, or uploads are behind.
   bool under_way() const;
+  // Root: whether so many are on their way to object storage that another one would be too much.
+  bool is_behind() const { return uploads_ && uploads_->is_behind(); }
   // Root: the pass that says so is offered next. `position` is that after it.
   void announce(std::uint64_t checkpoint, const checkpoint::DataPosition& position);
   // From the worker.
@@ -96,8 +107,10 @@ class NodeCheckpoints {
   Status on_message(int from, wire::Checkpointing checkpointing);
   // Root: whether none is under way by then.
   bool wait_for_last(TimePoint deadline) const;
-  // Until all that was begun here is written.
+  // Until all that was begun here is written, and up where it goes to object storage.
   void settle();
+  // Ends what waits for the network.
+  void stop();
   // The last checkpoint that is complete; 0: none.
   std::uint64_t last() const;
 
@@ -119,8 +132,10 @@ class NodeCheckpoints {
   Result<checkpoint::Part> read(const checkpoint::Checkpoint& from, const std::set<std::string>& weights,
                                 const std::set<std::string>& buffers) const;
   checkpoint::VerifyOptions own_parts(const checkpoint::Manifest& manifest) const;
+  Result<checkpoint::Checkpoint> fetched(const Readable& readable);
   const Readable* known(const std::string& run, std::uint64_t updates) const;
-  Result<std::vector<checkpoint::Checkpoint>> candidates() const;
+  Status open_stores();
+  Result<std::vector<checkpoint::Checkpoint>> candidates();
   Result<checkpoint::PartEntry> write_part(const worker::Snapshot& snapshot);
   void write(const worker::Snapshot& snapshot);
   Status on_part(int from, const wire::PartWritten& written);
@@ -128,10 +143,17 @@ class NodeCheckpoints {
   checkpoint::Manifest manifest_of(UnderWay done) const;
   void complete(UnderWay done);
   Status keep(const checkpoint::Manifest& manifest);
+  void stop_stores() RAVNEST_REQUIRES(mutex_);
+  bool is_stopped() const;
   void enqueue(std::function<void()> job);
   void work();
 
   const NodeCheckpointsOptions options_;
+  const checkpoint::PlaceAndWhich resume_;      // what the options ask for
+  std::unique_ptr<checkpoint::Store> store_;    // once `readable` was called
+  std::unique_ptr<checkpoint::Store> another_;  // to go on from, where that is not the same place
+  checkpoint::Store* source_ = nullptr;         // the one of both that the run goes on from
+  std::string source_name_;
   std::map<std::string, std::string> settings_;
   std::vector<Readable> readable_;
   std::optional<checkpoint::Manifest> resumed_;
@@ -142,10 +164,12 @@ class NodeCheckpoints {
   std::deque<std::function<void()>> jobs_ RAVNEST_GUARDED_BY(mutex_);
   bool busy_ RAVNEST_GUARDED_BY(mutex_) = false;
   bool closing_ RAVNEST_GUARDED_BY(mutex_) = false;
+  bool stopped_ RAVNEST_GUARDED_BY(mutex_) = false;
   std::optional<UnderWay> under_way_ RAVNEST_GUARDED_BY(mutex_);
   std::optional<std::uint64_t> writing_ RAVNEST_GUARDED_BY(mutex_);  // the snapshot that waits or is written
   std::uint64_t last_ RAVNEST_GUARDED_BY(mutex_) = 0;
-  std::thread writer_;  // last: it uses all above
+  std::unique_ptr<NodeUploads> uploads_;  // where the run has begun and its checkpoints go to object storage
+  std::thread writer_;                    // last: it uses all above
 };
 
 }  // namespace ravnest::train
