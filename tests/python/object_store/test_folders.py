@@ -34,6 +34,19 @@ def test_a_folder_there_and_back(s3, server, tmp_path, run_7, arguments):
     assert server.sent() < sent + 20_000, "only lists and answers to HEAD"
 
 
+def test_manifests_go_last_either_way(s3, server, tmp_path):
+    files = {"0/manifest.json", "0/stage_0.safetensors", "1/manifest.json", "1/stage_0.safetensors"}
+    for name in files:
+        path = tmp_path / "run" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"1")
+    s3.ok("cp", "-r", "run", "s3://lab/run")
+    s3.ok("cp", "-r", "s3://lab/run", "back")
+    for method in ("PUT", "GET"):
+        keys = [seen.key for seen in server.seen if seen.method == method and seen.key.startswith("run/")]
+        assert len(keys) == 4 and all(key.endswith("manifest.json") for key in keys[2:]), keys
+
+
 def test_a_folder_needs_to_be_meant(s3, run_7):
     assert "run_7 is a folder; -r copies all that is in it" in s3.fails("cp", "run_7", "s3://lab/runs/7")
 
