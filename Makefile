@@ -66,6 +66,7 @@ soak: tools  ## clang-tidy on every file, the fuzzers for ten minutes each, prot
 	$(PYTHON) tests/soak/node_endings.py 50
 	$(PYTHON) tests/soak/rank_endings.py 50
 	$(PYTHON) tests/soak/object_store_kills.py 50
+	$(PYTHON) tests/soak/checkpoint_kills.py 25
 	$(PYTHON) tests/soak/clusters.py
 	$(PYTHON) -m pytest -m soak -n 2 --dist worksteal
 	$(PYTHON) -m pytest -n 2 --dist worksteal --times 200 tests/python/training/test_node_starts.py \

@@ -159,9 +159,8 @@ class Calls(NamedTensors):
         """
         if self._configured:
             raise ValueError(f"{self.name} trains already: give checkpoint= to the first Trainer of a node")
-        if self.strategy is not None or self.clusters > 1:
-            whose = "ranks have none" if self.strategy is not None else f"the plan has {self.clusters}"
-            raise ValueError(f"checkpoint= is for the nodes of one cluster so far, and {whose}: leave it out")
+        if self.strategy is not None:
+            raise ValueError("checkpoint= is for the nodes of a plan so far, and ranks have none: leave it out")
         self.checkpoints = checkpoints
 
     def _end_early(self, why: str) -> NoReturn:

@@ -11,7 +11,9 @@ namespace {
 // No run gets as far, so what comes after these numbers never wraps.
 constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
 
-bool sane(const auto& message) { return message.round <= kMost && message.attempt <= kMost; }
+bool sane(const auto& message) {
+  return message.round <= kMost && message.attempt <= kMost && message.checkpoint <= kMost;
+}
 
 }  // namespace
 
@@ -22,29 +24,29 @@ Agreement::Agreement(int self, int clusters)
 
 // -- what the owner says
 
-Agreement::Actions Agreement::enter(double weight) {
+Agreement::Actions Agreement::enter(double weight, Capture capture) {
   entered_ = true;
-  weight_ = weight;
+  entry_ = {weight, capture};
   return settle();
 }
 
-Agreement::Actions Agreement::finish(double weight) {
+Agreement::Actions Agreement::finish(double weight, Capture capture) {
   finished_ = true;
   // What was entered before must not weigh for samples that came after it: those wait for the round after this one.
   if (entered_) {
-    weight_after_ = weight;
+    entry_after_ = {weight, capture};
   } else {
     entered_ = true;
-    weight_ = weight;
+    entry_ = {weight, capture};
   }
   return settle();
 }
 
 Agreement::Actions Agreement::resume() {
   // It was `finish` that entered it then. An attempt that has begun with it goes on all the same.
-  if (finished_ && !weight_after_) entered_ = false;
+  if (finished_ && !entry_after_) entered_ = false;
   finished_ = false;
-  weight_after_.reset();
+  entry_after_.reset();
   return settle();
 }
 
@@ -213,9 +215,16 @@ void Agreement::hold() {
   actions_.emplace_back(Holds{round_, attempt_, last_held_});
   // What it finished with while it was entered is due in the very next round.
   ++round_;
-  entered_ = weight_after_.has_value();
-  weight_ = weight_after_.value_or(0);
-  weight_after_.reset();
+  entered_ = entry_after_.has_value();
+  const Capture capture = entry_.capture;
+  entry_ = std::exchange(entry_after_, std::nullopt).value_or(Entry());
+  // Who has finished takes part in all that follow, by passes that any checkpoint can come after.
+  if (finished_ && !entered_) entry_.capture = capture;
+  if (open_->checkpoint > 0) {
+    last_checkpoint_ = open_->checkpoint;
+    entry_.capture.due = false;
+  }
+  for_checkpoint_ = open_->checkpoint_next;
   newcomer_ = called_ = complete_ = own_ = false;
   open_.reset();
   missing_.clear();
@@ -227,8 +236,7 @@ void Agreement::go_out(std::uint64_t their_round) {
   newcomer_ = newcomer_ || std::max(round_, their_round) > 1;
   entered_ = finished_;
   // The owner enters again with what was given; that of a cluster that has finished is its last.
-  weight_ = weight_after_.value_or(weight_);
-  weight_after_.reset();
+  entry_ = std::exchange(entry_after_, std::nullopt).value_or(entry_);
   complete_ = own_ = last_held_ = false;
   open_.reset();
   missing_.clear();
@@ -264,10 +272,12 @@ ClusterState Agreement::state() const {
   state.attempt = attempt_;
   state.leader = static_cast<std::uint32_t>(leader());
   state.entered = entered_;
-  state.finished = finished_ && !weight_after_;
+  state.finished = finished_ && !entry_after_;
   state.newcomer = newcomer_;
   state.complete = complete_;
-  state.weight = newcomer_ ? 0 : weight_;
+  state.weight = newcomer_ ? 0 : entry_.weight;
+  if (entry_.capture.number > 0) state.checkpoint = std::max(entry_.capture.number, last_checkpoint_ + 1);
+  state.checkpoint_due = entry_.capture.due;
   for (const int cluster : missing_) state.missing.push_back(static_cast<std::uint32_t>(cluster));
   for (const int cluster : companions_) state.companions.push_back(static_cast<std::uint32_t>(cluster));
   return state;

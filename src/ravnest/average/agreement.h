@@ -20,6 +20,9 @@
 // - Where two that live do not reach each other, a cluster may see others go on without it. It then gives those up and
 //   goes on with whom it has left, if only itself. Where two groups meet, the members of the smaller one are out: they
 //   come in as newcomers, whose weights do not count until a round has held.
+// - A checkpoint is of all participants of a round. Each says with its state whether it can make one when the round
+//   holds, and whether one is due there; where one is due and all can, the attempt has its number. Where not all can,
+//   because they are in the middle of training then, the round says that the next one is for it.
 //
 // Not thread-safe; one owner. What comes is checked: a message that does not fit changes nothing and is counted.
 #pragma once
@@ -39,6 +42,14 @@ namespace ravnest::average {
 using wire::Attempt;
 using wire::ClusterState;
 
+// What a cluster says of a checkpoint after the round that it enters.
+struct Capture {
+  std::uint64_t number = 0;  // the least that it could have; 0: it can make none
+  bool due = false;
+
+  bool operator==(const Capture&) const = default;
+};
+
 class Agreement {
  public:
   struct Send {
@@ -50,7 +61,7 @@ class Agreement {
   struct Begin {
     Attempt attempt;
   };
-  // The result of the attempt begun last is applied.
+  // The result of the attempt begun last, which is this one, is applied.
   struct Holds {
     std::uint64_t round = 0;
     std::uint64_t attempt = 0;
@@ -67,10 +78,11 @@ class Agreement {
   // -- what the owner says
 
   // Takes part in the next round, with this weight; stays so until one has held, or it is out.
-  Actions enter(double weight);
+  Actions enter(double weight, Capture capture = {});
   // Trains no more: enters once more, with this weight, and after that takes part in every round, without weight, until
-  // `resume`. Where it is entered already it enters again when that round has held.
-  Actions finish(double weight);
+  // `resume`. Where it is entered already it enters again when that round has held. `capture` is due until there is a
+  // checkpoint.
+  Actions finish(double weight, Capture capture = {});
   Actions resume();
   // All stages of the cluster have the result of the attempt.
   Actions complete(std::uint64_t attempt);
@@ -182,8 +194,15 @@ class Agreement {
   bool newcomer_ = false;
   bool called_ = false;
   bool last_held_ = false;  // of all rounds held here the last was one of all finished
-  double weight_ = 0;
-  std::optional<double> weight_after_;  // it has finished while it was entered: of the round after that
+  // What it enters a round with.
+  struct Entry {
+    double weight = 0;
+    Capture capture;
+  };
+  Entry entry_;
+  std::optional<Entry> entry_after_;   // it has finished while it was entered: of the round after that
+  std::uint64_t last_checkpoint_ = 0;  // the number of the last one
+  bool for_checkpoint_ = false;        // the last round that held said so of this one
 
   std::uint64_t attempt_ = 0;    // the last one told of
   std::uint64_t greatest_ = 0;   // attempt that was ever seen

@@ -185,6 +185,8 @@ void Agreement::propose(const std::vector<int>& participants) {
   Attempt attempt{.round = round_, .attempt = next_attempt(), .last = true};
   double sum = 0;
   bool only_newcomers = true;
+  bool checkpoint_due = false;
+  bool all_can = true;
   const ClusterState own = state();
   for (const int cluster : participants) {
     const ClusterState& one = cluster == self_ ? own : *state_of(cluster);
@@ -192,6 +194,9 @@ void Agreement::propose(const std::vector<int>& participants) {
     attempt.last = attempt.last && one.finished;
     attempt.whole = attempt.whole || one.newcomer;
     only_newcomers = only_newcomers && one.newcomer;
+    checkpoint_due = checkpoint_due || one.checkpoint_due;
+    all_can = all_can && one.checkpoint > 0;
+    attempt.checkpoint = std::max(attempt.checkpoint, one.checkpoint);
     sum += attempt.participants.back().weight;
   }
   // A mean needs some weight. Where nobody has trained all that have the common weights count alike; newcomers only
@@ -202,6 +207,9 @@ void Agreement::propose(const std::vector<int>& participants) {
     if (!(sum > 0) && (only_newcomers || !newcomer)) participant.weight = 1;
   }
   attempt.whole = attempt.whole || !(sum > 0);
+  if (!checkpoint_due || !all_can) attempt.checkpoint = 0;
+  // Some may never be able to. They do not make every round be followed by another.
+  attempt.checkpoint_next = checkpoint_due && !all_can && !for_checkpoint_;
   RAVNEST_CHECK(attempt.attempt > greatest_, "attempt ", attempt.attempt, " is begun after ", greatest_);
   for (const int cluster : participants) {
     if (cluster != self_) send(cluster, attempt);

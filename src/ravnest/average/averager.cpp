@@ -64,15 +64,18 @@ void Averager::request(std::function<void()> request) {
   endpoint_.interrupt(Channel::kAveraging);
 }
 
-void Averager::begin_with(StageValues values) {
+void Averager::begin_with(StageValues values, CarriedState carried) {
   if (!options_.outer.nesterov && options_.codec == codec::Codec()) return;  // weights are averaged as they are
-  request([this, values = std::move(values)]() mutable {
+  request([this, values = std::move(values), carried = std::move(carried)]() mutable {
     OuterOptimizer::AveragingGroups held;
-    for (GroupValues& averaging_group : values) {
-      residuals_.emplace_back(averaging_group.parameters.size());
-      held.push_back(std::move(averaging_group.parameters));
+    residuals_.clear();
+    for (std::size_t s = 0; s < values.size(); ++s) {
+      residuals_.emplace_back(values[s].parameters.size());
+      if (s < carried.residuals.size() && carried.residuals[s].size() == values[s].parameters.size())
+        residuals_.back() = codec::ErrorFeedback(std::move(carried.residuals[s]));
+      held.push_back(std::move(values[s].parameters));
     }
-    outer_.emplace(options_.outer, std::move(held));
+    outer_.emplace(options_.outer, std::move(held), std::move(carried.momentum));
   });
 }
 
@@ -84,22 +87,24 @@ void Averager::give(std::uint64_t, StageValues values) {
   });
 }
 
-void Averager::enter(std::uint64_t round, std::uint64_t samples) {
+void Averager::enter(std::uint64_t round, std::uint64_t samples, Capture capture) {
   {
     const MutexLock lock(mutex_);
-    own_.enter(round, static_cast<double>(samples));
+    // Whoever was due may be gone by now: those who were told of it see to it.
+    capture.due = capture.due || own_.state().checkpoint_next;
+    own_.enter(round, static_cast<double>(samples), capture);
   }
-  request([this, samples] { carry_out(agreement_->enter(static_cast<double>(samples))); });
+  request([this, samples, capture] { carry_out(agreement_->enter(static_cast<double>(samples), capture)); });
 }
 
-void Averager::finish(std::uint64_t samples) {
+void Averager::finish(std::uint64_t samples, Capture capture) {
   {
     const MutexLock lock(mutex_);
     own_.finish();
   }
-  request([this, weight = static_cast<double>(samples)] {
-    owe(agreement_->entered() ? std::optional(weight) : std::nullopt);
-    carry_out(agreement_->finish(weight));
+  request([this, weight = static_cast<double>(samples), capture] {
+    owe(agreement_->entered() ? std::optional(OwnRounds::Debt{weight, capture}) : std::nullopt);
+    carry_out(agreement_->finish(weight, capture));
   });
 }
 
@@ -114,9 +119,9 @@ void Averager::resume() {
   });
 }
 
-void Averager::owe(std::optional<double> samples) {
+void Averager::owe(std::optional<OwnRounds::Debt> debt) {
   const MutexLock lock(mutex_);
-  own_.owe(samples);
+  own_.owe(debt);
 }
 
 RoundResult Averager::take() {
@@ -261,6 +266,13 @@ void Averager::carry_out(Agreement::Begin& begun) {
 }
 
 void Averager::carry_out(Agreement::Holds& holds) {
+  if (options_.on_checkpoint && open_ && open_->attempt.attempt == holds.attempt && open_->attempt.checkpoint > 0) {
+    const bool can = [&] {
+      const MutexLock lock(mutex_);
+      return own_.capture().number > 0;
+    }();
+    options_.on_checkpoint(open_->attempt, can);
+  }
   tell_stages(wire::CommitAttempt{.round = holds.round, .attempt = holds.attempt});
   hold(holds.attempt);
 }
@@ -270,17 +282,19 @@ void Averager::carry_out(Agreement::Out&) {
   if (agreement_->newcomer())
     options_.log.warning("the other clusters have averaged without this one; it takes their weights over");
   double weight = 0;
-  std::optional<double> owed;
+  Capture capture;
+  std::optional<OwnRounds::Debt> owed;
   {
     const MutexLock lock(mutex_);
     if (!own_.is_out()) return;
     weight = own_.weight();
+    capture = own_.capture();
     owed = own_.owed();
   }
   // What was given before it finished is not its last.
   if (owed) carry_out(agreement_->resume());
-  carry_out(agreement_->enter(agreement_->newcomer() ? 0 : weight));
-  if (owed) carry_out(agreement_->finish(*owed));
+  carry_out(agreement_->enter(agreement_->newcomer() ? 0 : weight, capture));
+  if (owed) carry_out(agreement_->finish(owed->samples, owed->capture));
 }
 
 void Averager::tell_root(wire::Averaging message) {

@@ -40,6 +40,9 @@ struct AveragerOptions {
   OuterOptimizerOptions outer = {};
   // How long clusters are waited for that were never seen, or that do not answer though they live.
   Duration patience = std::chrono::seconds(30);
+  // Root: a round holds after which its participants make a checkpoint; told by the averager's thread before any stage
+  // of the cluster hears of it. `can`: this cluster's stages take their snapshots.
+  std::function<void(const wire::Attempt& attempt, bool can)> on_checkpoint = {};
   Logger log = Logger();
 };
 
@@ -58,12 +61,12 @@ class Averager final : public Averaging {
   Averager(AveragerOptions options, transport::Endpoint& endpoint);
   ~Averager() override;
 
-  void begin_with(StageValues values) override;
+  void begin_with(StageValues values, CarriedState carried) override;
   void give(std::uint64_t round, StageValues values) override;
   RoundState rounds() const override;
   RoundResult take() override;
-  void enter(std::uint64_t round, std::uint64_t samples) override;
-  void finish(std::uint64_t samples) override;
+  void enter(std::uint64_t round, std::uint64_t samples, Capture capture) override;
+  void finish(std::uint64_t samples, Capture capture) override;
   void resume() override;
 
   AveragerStatistics statistics() const;
@@ -82,7 +85,7 @@ class Averager final : public Averaging {
 
   bool is_root() const { return options_.stage == 0; }
   void request(std::function<void()> request);
-  void owe(std::optional<double> samples);
+  void owe(std::optional<OwnRounds::Debt> debt);
   // -- the thread
   void run();
   void run_requests();
@@ -109,6 +112,7 @@ class Averager final : public Averaging {
   bool is_exchanging() const { return open_ && open_->exchange && !open_->exchange->complete(); }
   void drop_attempt();
   StageValues conclude();
+  CarriedState carried() const;
   void lose_patience();
   void look_for_the_unseen();
   void fail(const Status& status);

@@ -123,17 +123,18 @@ void Averager::hold(std::uint64_t attempt) {
     return fail(internal("a round is said to hold whose result is not here"));
   // From here on the round can't fail: all that follows is this stage's own.
   StageValues mean = conclude();
-  RoundResult result{std::move(*given_), std::move(mean)};
+  RoundResult result{std::move(*given_), std::move(mean), std::nullopt};
+  if (open_->attempt.checkpoint > 0) result.carried = carried();
   std::erase_if(early_, [&](const auto& early) { return early.second.attempt <= attempt; });
   last_attempt_ = attempt;
   given_.reset();
-  const bool last = open_->attempt.last;
+  const Attempt attempt_held = open_->attempt;
   const TimePoint began = open_->began;
   drop_attempt();
   {
     const MutexLock lock(mutex_);
     result_ = std::move(result);
-    own_.holds(last);
+    own_.holds(attempt_held);
     ++statistics_.rounds;
     statistics_.exchanging_s += seconds_between(began, clock_.now());
   }
@@ -147,6 +148,15 @@ void Averager::drop_attempt() {
     statistics_.ignored += open_->exchange->ignored();
   }
   open_.reset();
+}
+
+CarriedState Averager::carried() const {
+  CarriedState carried;
+  if (!outer_) return carried;
+  carried.momentum = outer_->momentum();
+  for (const codec::ErrorFeedback& residual : residuals_)
+    carried.residuals.emplace_back(residual.residual().begin(), residual.residual().end());
+  return carried;
 }
 
 // What this stage's weights become.

@@ -101,7 +101,7 @@ class Averagers : public testing::Test {
     wait_until(cluster, 0,
                [](const Averager& averager) { return averager.rounds().wants_pass || averager.rounds().over; });
     if (HasFatalFailure() || at(cluster).rounds().over) return;
-    at(cluster).enter(rounds, 0);
+    at(cluster).enter(rounds, 0, {});
     at(cluster).give(rounds, values(parameters));
   }
 
@@ -114,7 +114,7 @@ TEST_F(Averagers, AllStagesGetTheMeanOfTheirAveragingGroup) {
   open(two_by_two());
   for (int cluster = 0; cluster < 2; ++cluster) {
     const auto c = static_cast<float>(cluster);
-    at(cluster).enter(1, 10);
+    at(cluster).enter(1, 10, {});
     at(cluster, 0).give(1, values({1 + c, 2 + c}, {8 * c}));
     at(cluster, 1).give(1, values({4 * c}));
   }
@@ -129,8 +129,8 @@ TEST_F(Averagers, AllStagesGetTheMeanOfTheirAveragingGroup) {
 
 TEST_F(Averagers, WeightsAreTheSamplesThatWereSeen) {
   open(in_a_row(2));
-  at(0).enter(1, 30);
-  at(1).enter(1, 10);
+  at(0).enter(1, 30, {});
+  at(1).enter(1, 10, {});
   at(0).give(1, values({4}));
   at(1).give(1, values({0}));
   EXPECT_THAT(result(0, 0, 1).mean.at(0).parameters, ElementsAre(3));
@@ -139,16 +139,16 @@ TEST_F(Averagers, WeightsAreTheSamplesThatWereSeen) {
 
 TEST_F(Averagers, AFinishedClusterGoesAlongUntilAllHaveFinished) {
   open(in_a_row(2));
-  at(0).finish(10);
-  at(1).enter(1, 30);
+  at(0).finish(10, {});
+  at(1).enter(1, 30, {});
   at(1).give(1, values({4}));
   wait_until(0, 0, [](const Averager& averager) { return averager.rounds().wants_pass; });
-  at(0).enter(1, 10);
+  at(0).enter(1, 10, {});
   at(0).give(1, values({0}));
   EXPECT_THAT(result(0, 0, 1).mean.at(0).parameters, ElementsAre(3));
   EXPECT_FALSE(at(0).rounds().over);
   EXPECT_THAT(result(1, 0, 1).mean.at(0).parameters, ElementsAre(3));
-  at(1).finish(20);
+  at(1).finish(20, {});
   end(0, 2, {3});
   end(1, 2, {7});
   EXPECT_THAT(result(0, 0, 2).mean.at(0).parameters, ElementsAre(7));  // it has trained on nothing since
@@ -159,7 +159,7 @@ TEST_F(Averagers, AFinishedClusterGoesAlongUntilAllHaveFinished) {
 
 TEST_F(Averagers, OthersGoOnWithoutAClusterThatIsLost) {
   open(in_a_row(3));
-  for (int cluster = 0; cluster < 3; ++cluster) at(cluster).enter(1, 1);
+  for (int cluster = 0; cluster < 3; ++cluster) at(cluster).enter(1, 1, {});
   at(0).give(1, values({2}));
   at(1).give(1, values({4}));
   for (int cluster = 0; cluster < 2; ++cluster)
@@ -174,7 +174,7 @@ TEST_F(Averagers, AClusterThatComesBackTakesTheOthersWeightsOver) {
   open(layout);
   for (int round = 1; round <= 2; ++round) {
     for (int cluster = 0; cluster < 2; ++cluster) {
-      at(cluster).enter(static_cast<std::uint64_t>(round), 1);
+      at(cluster).enter(static_cast<std::uint64_t>(round), 1, {});
       at(cluster).give(static_cast<std::uint64_t>(round), values({1}));
     }
     (void)result(0, 0, static_cast<std::uint64_t>(round));
@@ -182,10 +182,10 @@ TEST_F(Averagers, AClusterThatComesBackTakesTheOthersWeightsOver) {
   }
   kill(1);
   open(layout, 1, 0);
-  at(1).enter(1, 1000);
+  at(1).enter(1, 1000, {});
   at(1).give(1, values({99}));
   wait_until(0, 0, [](const Averager& averager) { return averager.rounds().called; });
-  at(0).enter(3, 1);
+  at(0).enter(3, 1, {});
   at(0).give(3, values({5}));
   EXPECT_THAT(result(0, 0, 3).mean.at(0).parameters, ElementsAre(5));
   EXPECT_THAT(result(1, 0, 1).mean.at(0).parameters, ElementsAre(5));
@@ -194,15 +194,15 @@ TEST_F(Averagers, AClusterThatComesBackTakesTheOthersWeightsOver) {
 TEST_F(Averagers, ThoseWhoNeverComeAreNotWaitedForForEver) {
   const Layout layout = in_a_row(2);
   open(layout, 0, 0, [](AveragerOptions& options) { options.patience = std::chrono::milliseconds(20); });
-  at(0).enter(1, 1);
+  at(0).enter(1, 1, {});
   at(0).give(1, values({5}));
   EXPECT_THAT(result(0, 0, 1).mean.at(0).parameters, ElementsAre(5));
 }
 
 TEST_F(Averagers, WhoAveragesSomethingElseIsTold) {
   open(in_a_row(2));
-  at(0).enter(1, 1);
-  at(1).enter(1, 1);
+  at(0).enter(1, 1, {});
+  at(1).enter(1, 1, {});
   at(0).give(1, values({1, 2, 3, 4}));
   at(1).give(1, values({1, 2}));
   Node& node = nodes_.at({0, 0});
@@ -219,7 +219,7 @@ TEST_F(Averagers, LongVectorsGoThroughInChunks) {
     std::vector<float> own(kCount);
     for (std::size_t i = 0; i < kCount; ++i)
       own[i] = static_cast<float>((i + static_cast<std::size_t>(cluster) * 7) % 300);
-    at(cluster).enter(1, 1);
+    at(cluster).enter(1, 1, {});
     at(cluster).give(1, values(std::move(own)));
   }
   const RoundResult first = result(0, 0, 1);
@@ -234,7 +234,7 @@ TEST_F(Averagers, WithoutTrainingMomentumDoesNotCarryOn) {
   open(in_a_row(2), [&](AveragerOptions& options) { options.outer = nesterov; });
   const std::vector<float> start(10, 1.0F);
   const std::vector<float> step(10, 0.5F);
-  for (int cluster = 0; cluster < 2; ++cluster) at(cluster).begin_with(values(start));
+  for (int cluster = 0; cluster < 2; ++cluster) at(cluster).begin_with(values(start), {});
   OuterOptimizer expected(nesterov, {start});
   std::vector<float> held = start;
   for (std::uint64_t round = 1; round <= 3; ++round) {
@@ -242,7 +242,7 @@ TEST_F(Averagers, WithoutTrainingMomentumDoesNotCarryOn) {
     for (int cluster = 0; cluster < 2; ++cluster) {
       std::vector<float> own = held;
       for (std::size_t i = 0; trained && i < own.size(); ++i) own[i] += step[i];
-      at(cluster).enter(round, trained ? 1 : 0);
+      at(cluster).enter(round, trained ? 1 : 0, {});
       at(cluster).give(round, values(std::move(own)));
     }
     if (trained) held = expected.take_mean_difference({step}).at(0);
@@ -255,14 +255,14 @@ TEST_F(Averagers, CompressedDifferencesFollowTheMean) {
   const auto compressed = [](AveragerOptions& options) { options.codec = {.kind = codec::CodecKind::kInt8}; };
   open(in_a_row(2), compressed);
   const std::vector<float> start(1000, 1.0F);
-  for (int cluster = 0; cluster < 2; ++cluster) at(cluster).begin_with(values(start));
+  for (int cluster = 0; cluster < 2; ++cluster) at(cluster).begin_with(values(start), {});
   std::vector<float> held = start;
   for (std::uint64_t round = 1; round <= 20; ++round) {
     for (int cluster = 0; cluster < 2; ++cluster) {
       std::vector<float> own = held;
       for (std::size_t i = 0; i < own.size(); ++i)
         own[i] += 0.001F * static_cast<float>(i % 7) * static_cast<float>(cluster);
-      at(cluster).enter(round, 1);
+      at(cluster).enter(round, 1, {});
       at(cluster).give(round, values(std::move(own)));
     }
     held = result(0, 0, round).mean.at(0).parameters;
@@ -271,6 +271,50 @@ TEST_F(Averagers, CompressedDifferencesFollowTheMean) {
   // What a round loses comes with the next: after twenty the error is still that of one.
   for (std::size_t i = 0; i < held.size(); ++i)
     ASSERT_NEAR(held[i], 1.0F + 20 * 0.0005F * static_cast<float>(i % 7), 1e-4) << i;
+}
+
+// What goes from round to round, taken from one run's averagers into another's, which then come to the same bits.
+TEST_F(Averagers, ACheckpointHasWhatTheNextRoundGoesOnWith) {
+  std::vector<std::pair<std::uint64_t, bool>> told;
+  Mutex mutex;
+  const auto options = [&](AveragerOptions& options) {
+    options.codec = {.kind = codec::CodecKind::kInt8};
+    options.outer = {.nesterov = true};
+    options.on_checkpoint = [&](const wire::Attempt& attempt, bool can) {
+      const MutexLock lock(mutex);
+      told.emplace_back(attempt.checkpoint, can);
+    };
+  };
+  const auto step = [&](std::uint64_t round, std::uint64_t number, std::vector<float> held) {
+    for (int cluster = 0; cluster < 2; ++cluster) {
+      std::vector<float> own = held;
+      for (std::size_t i = 0; i < own.size(); ++i) own[i] += 0.01F * static_cast<float>(i * number % 7 + cluster);
+      at(cluster).enter(round, 1, {.number = 70, .due = number == 3});
+      at(cluster).give(round, values(std::move(own)));
+    }
+    return std::pair(result(0, 0, round), result(1, 0, round));
+  };
+  open(in_a_row(2), options);
+  const std::vector<float> start(1000, 1.0F);
+  for (int cluster = 0; cluster < 2; ++cluster) at(cluster).begin_with(values(start), {});
+  std::vector<float> held = start;
+  for (std::uint64_t round = 1; round <= 2; ++round) held = step(round, round, held).first.mean.at(0).parameters;
+  const auto kept = step(3, 3, held);
+  ASSERT_TRUE(kept.first.carried && kept.second.carried);
+  EXPECT_FALSE(kept.first.carried->momentum.empty());
+  EXPECT_NE(kept.first.carried->residuals, kept.second.carried->residuals);
+  held = kept.first.mean.at(0).parameters;
+  const std::vector<float> expected = step(4, 4, held).first.mean.at(0).parameters;
+  {
+    const MutexLock lock(mutex);
+    EXPECT_THAT(told, testing::Each(std::pair<std::uint64_t, bool>(70, true)));
+    EXPECT_EQ(told.size(), 2U);
+  }
+  nodes_.clear();
+  open(in_a_row(2), options);
+  at(0).begin_with(values(held), *kept.first.carried);
+  at(1).begin_with(values(held), *kept.second.carried);
+  EXPECT_EQ(step(1, 4, held).first.mean.at(0).parameters, expected);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ravnest/average/agreement.h"
 #include "ravnest/base/status.h"
 
 namespace ravnest::average {
@@ -20,9 +22,17 @@ struct GroupValues {
 };
 using StageValues = std::vector<GroupValues>;  // by averaging group of the stage
 
+// What a stage keeps from round to round beside its weights, for checkpoints. Both are by averaging group; empty where
+// there is none.
+struct CarriedState {
+  std::vector<std::vector<float>> momentum = {};   // of the outer optimizer
+  std::vector<std::vector<float>> residuals = {};  // what compression has lost of this stage's differences
+};
+
 struct RoundResult {
-  StageValues given;  // by this stage
-  StageValues mean;   // of what all gave
+  StageValues given;                         // by this stage
+  StageValues mean;                          // of what all gave
+  std::optional<CarriedState> carried = {};  // as of this round, where a checkpoint is made of it
 };
 
 // How the cluster stands with its rounds, all of it as of one moment. Stages other than the root see `held` and
@@ -34,6 +44,8 @@ struct RoundState {
       false;              // a round has begun which the cluster, though it trains no more, enters by an averaging pass
   bool finished = false;  // `finish` was said, and `resume` was not since
   bool over = false;      // after `finish`: all clusters have finished, and the round after that holds
+  std::uint64_t checkpoint = 0;  // of that round: all stages take their snapshots for this one with its result; 0: none
+  bool checkpoint_next = false;  // the next round is for a checkpoint: an averaging pass enters it, as soon as can be
   std::vector<std::string> waiting_for = {};  // names of the roots without whom the round can't be held just now
   Status status = {};                         // why no round can be held any more, if that is so: the run has to end
 };
@@ -45,8 +57,8 @@ class Averaging {
   Averaging& operator=(const Averaging&) = delete;
   virtual ~Averaging() = default;
 
-  // What every cluster begins with: to be said before anything else.
-  virtual void begin_with(StageValues values) = 0;
+  // What every cluster begins with, or goes on from a checkpoint with: to be said before anything else.
+  virtual void begin_with(StageValues values, CarriedState carried) = 0;
   // This stage's part in the cluster's round. One round is held before the next is given to.
   virtual void give(std::uint64_t round, StageValues values) = 0;
   virtual RoundState rounds() const = 0;
@@ -55,10 +67,11 @@ class Averaging {
 
   // -- of the root
 
-  // The cluster enters its round, with the samples that it has trained on since the last one.
-  virtual void enter(std::uint64_t round, std::uint64_t samples) = 0;
+  // The cluster enters its round, with the samples that it has trained on since the last one. A checkpoint can be made
+  // of the round where an averaging pass enters it.
+  virtual void enter(std::uint64_t round, std::uint64_t samples, Capture capture) = 0;
   // It trains no more in this call; its samples since the last round count in the next one.
-  virtual void finish(std::uint64_t samples) = 0;
+  virtual void finish(std::uint64_t samples, Capture capture) = 0;
   // It trains again.
   virtual void resume() = 0;
 };

@@ -1,8 +1,15 @@
 #include "ravnest/average/outer_optimizer.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ravnest::average {
+
+OuterOptimizer::OuterOptimizer(OuterOptimizerOptions options, AveragingGroups held, AveragingGroups momentum)
+    : options_(options), held_(std::move(held)) {
+  const bool fits = std::ranges::equal(momentum, held_, {}, &std::vector<float>::size, &std::vector<float>::size);
+  if (options_.nesterov && fits) momentum_ = std::move(momentum);
+}
 
 OuterOptimizer::AveragingGroups OuterOptimizer::difference(AveragingGroups weights) const {
   for (std::size_t s = 0; s < weights.size(); ++s) {

@@ -27,8 +27,8 @@ class OuterOptimizer {
  public:
   using AveragingGroups = std::vector<std::vector<float>>;
 
-  // `held` is what all clusters begin with.
-  OuterOptimizer(OuterOptimizerOptions options, AveragingGroups held) : options_(options), held_(std::move(held)) {}
+  // `held` is what all clusters begin with, or go on with, then with the momentum of before.
+  OuterOptimizer(OuterOptimizerOptions options, AveragingGroups held, AveragingGroups momentum = {});
 
   // What was made of the weights since the last round.
   AveragingGroups difference(AveragingGroups weights) const;

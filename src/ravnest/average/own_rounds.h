@@ -39,27 +39,35 @@ class OwnRounds {
 
   // -- what the root says
 
-  void enter(std::uint64_t round, double weight) {
+  void enter(std::uint64_t round, double weight, Capture capture) {
     RAVNEST_CHECK(is_outside() && round == state_.held + 1, "round ", round, " is entered after round ", entered_,
                   ", and the last that holds is ", state_.held);
     entered_ = round;
     weight_ = weight;
-    state_.called = state_.wants_pass = false;
+    capture_ = capture;
+    state_.called = state_.wants_pass = state_.checkpoint_next = false;
   }
   void finish() {
     state_.finished = true;
     state_.over = false;
   }
   // `samples`: trained on after it entered the round that is not held yet; they count in the one after that.
-  void owe(std::optional<double> samples) { owed_ = samples; }
+  struct Debt {
+    double samples = 0;
+    Capture capture;
+  };
+  void owe(std::optional<Debt> debt) { owed_ = debt; }
   void resume() { state_.finished = false; }
 
   // -- what the agreement says
 
   void attempt_begins() { state_.wants_pass = is_outside(); }
-  void holds(bool last) {
+  void holds(const wire::Attempt& attempt) {
     ++state_.held;
-    state_.over = state_.over || last;
+    state_.over = state_.over || attempt.last;
+    // Of the last round they are taken when what comes after training is done: whoever trains says when.
+    state_.checkpoint = attempt.last ? 0 : attempt.checkpoint;
+    state_.checkpoint_next = attempt.checkpoint_next;
     owed_.reset();
   }
   // Whether it has entered, and is to enter again.
@@ -77,7 +85,8 @@ class OwnRounds {
   }
 
   double weight() const { return weight_; }  // of the last round that was entered
-  const std::optional<double>& owed() const { return owed_; }
+  const Capture& capture() const { return capture_; }
+  const std::optional<Debt>& owed() const { return owed_; }
 
  private:
   bool is_outside() const { return entered_ == state_.held; }
@@ -85,7 +94,8 @@ class OwnRounds {
   RoundState state_;
   std::uint64_t entered_ = 0;  // the last round
   double weight_ = 0;
-  std::optional<double> owed_;
+  Capture capture_;
+  std::optional<Debt> owed_;
 };
 
 }  // namespace ravnest::average

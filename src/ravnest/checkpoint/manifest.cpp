@@ -28,12 +28,14 @@ json position_to_json(const DataPosition& position) {
                  {"validations", position.validations},
                  {"window_loss", std::isfinite(position.window_loss) ? position.window_loss : 0.0}};
   if (position.validated > 0) object["validated"] = position.validated;
+  if (position.updates > 0) object["updates"] = position.updates;
   return object;
 }
 
 DataPosition position_from(const Field& field) {
   const auto window_loss = field.optional("window_loss");
   const auto validated = field.optional("validated");
+  const auto updates = field.optional("updates");
   return {.epoch = count_of(field["epoch"]),
           .index = count_of(field["index"]),
           .samples = count_of(field["samples"]),
@@ -42,7 +44,30 @@ DataPosition position_from(const Field& field) {
           .sweep = count_of(field["sweep"]),
           .validations = count_of(field["validations"]),
           .validated = validated ? count_of(*validated) : 0,
-          .window_loss = window_loss ? window_loss->number() : 0};
+          .window_loss = window_loss ? window_loss->number() : 0,
+          .updates = updates ? count_of(*updates) : 0};
+}
+
+std::uint32_t copy_from(const Field& field) {
+  const std::uint64_t copy = count_of(field["copy"]);
+  if (copy > std::numeric_limits<std::uint32_t>::max()) field["copy"].fail("the number is too large");
+  return static_cast<std::uint32_t>(copy);
+}
+
+json positions_to_json(const std::map<std::uint32_t, DataPosition>& positions) {
+  json list = json::array();
+  for (const auto& [copy, position] : positions) {
+    list.push_back(position_to_json(position));
+    list.back()["copy"] = copy;
+  }
+  return list;
+}
+
+void read_positions(const Field& field, Manifest& manifest) {
+  field.for_each([&](const Field& each) {
+    if (!manifest.positions.emplace(copy_from(each), position_from(each)).second)
+      each.fail("a second position of the same copy");
+  });
 }
 
 std::string part_file_name(const Field& field) {
@@ -61,14 +86,11 @@ PartEntry entry_from(const Field& field) {
   PartEntry part{.name = field["name"].string(),
                  .file = part_file_name(field["file"]),
                  .holder = field["holder"].string(),
-                 .copy = 0,
+                 .copy = copy_from(field),
                  .bytes = count_of(field["bytes"]),
                  .sha256 = field["sha256"].string(),
                  .tensors = string_list(field["tensors"]),
                  .tensor_bytes = count_of(field["tensor_bytes"])};
-  const std::uint64_t copy = count_of(field["copy"]);
-  if (copy > std::numeric_limits<std::uint32_t>::max()) field["copy"].fail("the number is too large");
-  part.copy = static_cast<std::uint32_t>(copy);
   if (text(part.name, kPartSuffix) != part.file) field["file"].fail("not the file of the part of this name");
   const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
   if (part.sha256.size() != 64 || !std::ranges::all_of(part.sha256, is_digit)) field["sha256"].fail("not a SHA-256");
@@ -96,6 +118,7 @@ Manifest manifest_from(const Field& field) {
   manifest.world = count_of(field["world"]);
   if (manifest.world == 0) field["world"].fail("0");
   manifest.position = position_from(field["position"]);
+  if (const auto positions = field.optional("positions")) read_positions(*positions, manifest);
   if (const auto accuracy = field.optional("val_accuracy")) manifest.accuracy = accuracy->number();
   field["settings"].for_each_member(
       [&](const std::string& name, const Field& value) { manifest.settings.emplace(name, value.string()); });
@@ -128,6 +151,24 @@ std::vector<PartEntry> sorted_parts(const Manifest& manifest) {
 
 }  // namespace
 
+bool has_part(const Manifest& manifest, std::string_view name) {
+  return std::ranges::find(manifest.parts, name, &PartEntry::name) != manifest.parts.end();
+}
+
+std::uint32_t copy_for(const Manifest& manifest, std::uint32_t number) {
+  std::set<std::uint32_t> copies;
+  for (const PartEntry& part : manifest.parts) copies.insert(part.copy);
+  if (copies.empty() || copies.contains(number)) return number;
+  return *std::next(copies.begin(), number % copies.size());
+}
+
+DataPosition position_of(const Manifest& manifest, std::uint32_t copy) {
+  const auto found = manifest.positions.find(copy);
+  DataPosition position = found == manifest.positions.end() ? manifest.position : found->second;
+  if (position.updates == 0) position.updates = manifest.updates;
+  return position;
+}
+
 std::string encode(const Manifest& manifest) {
   json parts = json::array();
   for (const PartEntry& part : sorted_parts(manifest)) parts.push_back(entry_to_json(part));
@@ -137,6 +178,7 @@ std::string encode(const Manifest& manifest) {
                    {"world", manifest.world},       {"position", position_to_json(manifest.position)},
                    {"settings", manifest.settings}, {"order", manifest.order},
                    {"parts", std::move(parts)}};
+  if (!manifest.positions.empty()) document["positions"] = positions_to_json(manifest.positions);
   if (manifest.accuracy && std::isfinite(*manifest.accuracy)) document["val_accuracy"] = *manifest.accuracy;
   return as_text(document);
 }

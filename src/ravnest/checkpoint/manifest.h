@@ -39,6 +39,8 @@ struct DataPosition {
   std::uint64_t validations = 0;  // those that have a line in val_accuracies.txt
   std::uint64_t validated = 0;    // `trained` when the last of those was over; 0: there was none
   double window_loss = 0;         // of batches that wait for their update, summed
+  // That this copy of the model has been through; 0: as the checkpoint says, whose number may be that of another copy.
+  std::uint64_t updates = 0;
 
   bool operator==(const DataPosition&) const = default;
 };
@@ -65,13 +67,21 @@ struct Manifest {
   std::uint64_t updates = 0;
   std::uint64_t world = 1;  // who fed batches side by side
   DataPosition position;
-  std::optional<double> accuracy;               // of the validation of these weights, in percent
-  std::map<std::string, std::string> settings;  // that the run had, as users write them
-  std::vector<std::string> order;               // keys of the model's state dict
-  std::vector<PartEntry> parts;                 // sorted by copy, then name, by encode
+  std::map<std::uint32_t, DataPosition> positions = {};  // of each copy of the model, where there are several
+  std::optional<double> accuracy;                        // of the validation of these weights, in percent
+  std::map<std::string, std::string> settings;           // that the run had, as users write them
+  std::vector<std::string> order;                        // keys of the model's state dict
+  std::vector<PartEntry> parts;                          // sorted by copy, then name, by encode
 
   bool operator==(const Manifest&) const = default;
 };
+
+bool has_part(const Manifest& manifest, std::string_view name);
+// The copy of the model that the one of that number goes on from: its own, or where there is none another one's,
+// counted round.
+std::uint32_t copy_for(const Manifest& manifest, std::uint32_t number);
+// Where the copy stands, with its updates.
+DataPosition position_of(const Manifest& manifest, std::uint32_t copy);
 
 // As JSON, for people too. The same manifest always gives the same bytes.
 std::string encode(const Manifest& manifest);

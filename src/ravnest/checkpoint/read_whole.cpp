@@ -33,11 +33,9 @@ std::uint32_t copies(const Manifest& manifest) {
 }
 
 std::set<std::string> parts_of_copy(const Manifest& manifest, std::uint32_t copy) {
-  std::set<std::uint32_t> numbers;
-  for (const PartEntry& part : manifest.parts) numbers.insert(part.copy);
   std::set<std::string> names;
   for (const PartEntry& part : manifest.parts) {
-    if (part.copy == *std::next(numbers.begin(), copy % numbers.size())) names.insert(part.name);
+    if (part.copy == copy_for(manifest, copy)) names.insert(part.name);
   }
   return names;
 }

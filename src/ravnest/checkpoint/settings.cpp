@@ -13,11 +13,23 @@ const std::string kBatchesPerEpoch = "batches_per_epoch";
 
 using Settings = std::map<std::string, std::string>;
 
+std::string value_of(const Settings& settings, const std::string& name) {
+  const auto found = settings.find(name);
+  return found == settings.end() ? std::string() : found->second;
+}
+
+// Data that clusters share are gone on with where all of them were, however many share them.
+bool are_shared_by_others(const Settings& before, const Settings& now) {
+  return value_of(before, "shard") == "true" && value_of(now, "shard") == "true" &&
+         value_of(before, "clusters") != value_of(now, "clusters");
+}
+
 // Whether the rest of an epoch would be other samples than those that are left.
 bool changes_the_rest(const std::string& name, const Manifest& from, const Settings& now) {
   if (from.position.index == 0) return false;
   if (name == "seed" || name == "shard") return true;
   if (name != kBatchSize && name != kBatchesPerEpoch) return false;
+  if (name == kBatchesPerEpoch && are_shared_by_others(from.settings, now)) return false;
   if (from.position.samples == 0) return true;
   // Batches of another size are another number of them; otherwise the data are others.
   const auto before = from.settings.find(kBatchSize);

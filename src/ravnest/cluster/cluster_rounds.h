@@ -6,7 +6,10 @@
 // Of the compute thread, like the stage.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ravnest/average/averaging.h"
@@ -19,9 +22,18 @@ namespace ravnest::cluster {
 
 class ClusterRounds {
  public:
-  // All outlive it; `averaging` is null where there are no other clusters. Where the call stands, it asks.
-  ClusterRounds(average::Averaging* averaging, stage::Stage& stage, const stage::Call& call)
-      : averaging_(averaging), stage_(stage), call_(call) {}
+  // What the root says of a checkpoint after the round that it enters behind so many passes that train.
+  enum class Entry : std::uint8_t {
+    kMarkedPass,     // in the middle of training: its result comes later, and to each stage at another update
+    kAveragingPass,  // or when all training is done
+    kLast,
+  };
+  using CaptureAt = std::function<average::Capture(Entry entry, std::uint64_t steps)>;
+
+  // All outlive it; `averaging` is null where there are no other clusters. Where the call stands, it asks. `capture`
+  // may be empty: there are no checkpoints.
+  ClusterRounds(average::Averaging* averaging, stage::Stage& stage, const stage::Call& call, CaptureAt capture)
+      : averaging_(averaging), stage_(stage), call_(call), capture_(std::move(capture)) {}
 
   void begin_call() { ends_with_the_last_ = false; }
   // No round of this call comes after the one that ends its training, unless it trains on.
@@ -39,9 +51,14 @@ class ClusterRounds {
   std::vector<std::string> waiting_for() const;
 
  private:
+  average::Capture capture_at(Entry entry, std::uint64_t steps) const {
+    return capture_ ? capture_(entry, steps) : average::Capture();
+  }
+
   average::Averaging* averaging_;
   stage::Stage& stage_;
   const stage::Call& call_;
+  const CaptureAt capture_;
   average::RoundState state_;        // as of this turn, or of what was told since
   bool ends_with_the_last_ = false;  // until a pass that trains begins
 };

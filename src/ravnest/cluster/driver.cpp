@@ -24,7 +24,7 @@ Driver::Driver(DriverOptions options, transport::Endpoint& endpoint, worker::Wor
       worker_(worker),
       stage_(options_.stage),
       call_(options_.stage.index, options_.stage.count),
-      rounds_(options_.averaging, stage_, call_),
+      rounds_(options_.averaging, stage_, call_, options_.capture),
       ending_(options_.stage.index, options_.stage.count),
       outbox_(endpoint, transport::Channel::kTraining) {
   for (std::size_t i = 0; i < options_.nodes.size(); ++i) stage_of_[options_.nodes[i]] = static_cast<int>(i);
@@ -124,11 +124,23 @@ void Driver::wait() {
 
 void Driver::handle(transport::Event event) {
   const auto found = stage_of_.find(event.peer);
-  if (found == stage_of_.end()) return;  // of another cluster: the averager's business
+  if (found == stage_of_.end()) return handle_elsewhere(std::move(event));
   const int from = found->second;
   if (const auto* change = std::get_if<transport::PeerChange>(&event.what)) return handle(from, *change);
   Status taken = handle(from, std::move(std::get<Message>(event.what)));
   if (!taken.ok()) fail_here(taken.with_context(text("a message from ", event.peer, " does not fit")));
+}
+
+// Of another cluster: what is not said of checkpoints is the averager's business.
+void Driver::handle_elsewhere(transport::Event event) {
+  if (const auto* change = std::get_if<transport::PeerChange>(&event.what)) {
+    const bool gone = change->state == PeerState::kLost || change->state == PeerState::kLeft;
+    if (gone && options_.on_gone_elsewhere) options_.on_gone_elsewhere(event.peer);
+    return;
+  }
+  auto* checkpointing = std::get_if<wire::Checkpointing>(&std::get<Message>(event.what));
+  if (checkpointing == nullptr || !options_.on_other_cluster) return;
+  if (Status taken = options_.on_other_cluster(event.peer, std::move(*checkpointing)); !taken.ok()) fail_here(taken);
 }
 
 void Driver::handle(int from, const transport::PeerChange& change) {
@@ -285,7 +297,8 @@ Result<std::vector<worker::Outgoing>> Driver::compute(const stage::Work& work) {
       // one.
       return worker_.update({work.number, /*steps=*/true, work.takes, work.gives, work.checkpoint}, std::move(tied));
     }
-    case stage::WorkKind::kAverage: return worker_.update({work.number, /*steps=*/false, work.takes, 0}, {});
+    case stage::WorkKind::kAverage:
+      return worker_.update({work.number, /*steps=*/false, work.takes, 0, work.checkpoint}, {});
     case stage::WorkKind::kAdopt: {
       if (Status adopted = worker_.adopt(inbox_.take_tied_values(work.from)); !adopted.ok()) return adopted;
       return std::vector<worker::Outgoing>();

@@ -37,6 +37,7 @@ struct DriverOptions {
   stage::StageOptions stage;
   std::vector<std::string> nodes;           // the endpoint's names for the stages, by stage
   average::Averaging* averaging = nullptr;  // with other clusters, where there are any; outlives the driver
+  ClusterRounds::CaptureAt capture = {};    // root: of checkpoints with them
   // Root: passes that may be offered ahead of those in flight, so that the next one is there when there is room.
   std::size_t offered_most = 2;
   // Root: what the leaf found, in the order of the passes; called by the compute thread, as all functions here.
@@ -49,6 +50,9 @@ struct DriverOptions {
   std::function<Status(wire::Task& task)> on_end = {};
   // Checkpointing between this stage and the root's, as it comes.
   std::function<Status(int from, wire::Checkpointing checkpointing)> on_checkpointing = {};
+  // Root: the same from nodes of other clusters; and that such a node is gone.
+  std::function<Status(const std::string& node, wire::Checkpointing checkpointing)> on_other_cluster = {};
+  std::function<void(const std::string& node)> on_gone_elsewhere = {};
   // Root: from all stages' accounts what everyone is to know of the call that is closed now; whether it goes on, the
   // driver knows.
   std::function<wire::Closed(const std::vector<wire::Account>& accounts)> on_accounts = {};
@@ -93,8 +97,10 @@ class Driver {
   // `goes_on`: what the user has called goes on in the next call, and other clusters are not told that this one is
   // through.
   void finish(wire::Task task = {}, bool goes_on = false);
-  // To that stage, behind what was posted before. It is sent while a call is under way, before the call's account.
+  // To that stage, or a node of another cluster, behind what was posted before. It is sent while a call is under way,
+  // before the call's account.
   void post(int stage, wire::Checkpointing checkpointing);
+  void post(const std::string& node, wire::Checkpointing checkpointing);
   // Ends the run everywhere. `reason` reads on after the node's name: "was interrupted". Whoever waits gets what the
   // run ends with, once all stages agree on it.
   void stop(std::string reason);
@@ -114,6 +120,7 @@ class Driver {
   void receive_all();
   void wait();
   void handle(transport::Event event);
+  void handle_elsewhere(transport::Event event);
   void handle(int from, const transport::PeerChange& change);
   Status handle(int from, wire::Message message);
   bool perform(const stage::Work& work);
@@ -184,7 +191,7 @@ class Driver {
   // Asked for: the task, and whether what was called goes on.
   std::optional<std::pair<wire::Task, bool>> finish_ RAVNEST_GUARDED_BY(mutex_);
   std::optional<std::string> stop_ RAVNEST_GUARDED_BY(mutex_);
-  std::deque<std::pair<int, wire::Checkpointing>> posted_ RAVNEST_GUARDED_BY(mutex_);
+  std::deque<std::pair<std::string, wire::Checkpointing>> posted_ RAVNEST_GUARDED_BY(mutex_);
   std::vector<std::string> waiting_for_ RAVNEST_GUARDED_BY(mutex_);
   std::optional<Status> failure_ RAVNEST_GUARDED_BY(mutex_);
   DriverStatistics published_ RAVNEST_GUARDED_BY(mutex_);

@@ -83,15 +83,16 @@ Status Driver::account_for() {
 }
 
 Status Driver::send_posted() {
-  std::deque<std::pair<int, wire::Checkpointing>> posted;
+  std::deque<std::pair<std::string, wire::Checkpointing>> posted;
   {
     const MutexLock lock(mutex_);
     posted.swap(posted_);
   }
-  for (auto& [stage, checkpointing] : posted) {
-    Status sent = stage == options_.stage.index && options_.on_checkpointing
-                      ? options_.on_checkpointing(stage, std::move(checkpointing))
-                      : send(stage, std::move(checkpointing));
+  for (auto& [node, checkpointing] : posted) {
+    const bool own = node == options_.nodes[static_cast<std::size_t>(options_.stage.index)];
+    Status sent = own && options_.on_checkpointing
+                      ? options_.on_checkpointing(options_.stage.index, std::move(checkpointing))
+                      : outbox_.send(node, std::move(checkpointing));
     if (!sent.ok()) return sent;
   }
   return {};

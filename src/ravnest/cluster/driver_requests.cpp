@@ -35,9 +35,13 @@ void Driver::average() {
 }
 
 void Driver::post(int stage, wire::Checkpointing checkpointing) {
+  post(options_.nodes[static_cast<std::size_t>(stage)], std::move(checkpointing));
+}
+
+void Driver::post(const std::string& node, wire::Checkpointing checkpointing) {
   {
     const MutexLock lock(mutex_);
-    posted_.emplace_back(stage, std::move(checkpointing));
+    posted_.emplace_back(node, std::move(checkpointing));
   }
   endpoint_.interrupt();
 }

@@ -75,7 +75,7 @@ class OtherClusters {
    public:
     explicit Place(OtherClusters& all) : all_(all) {}
 
-    void begin_with(average::StageValues) override {}
+    void begin_with(average::StageValues, average::CarriedState) override {}
     void give(std::uint64_t round, average::StageValues values) override {
       all_.change([&]() RAVNEST_REQUIRES(all_.mutex_) {
         EXPECT_EQ(round, all_.held_ + 1);
@@ -97,13 +97,13 @@ class OtherClusters {
       });
       return {};
     }
-    void enter(std::uint64_t round, std::uint64_t samples) override {
+    void enter(std::uint64_t round, std::uint64_t samples, average::Capture) override {
       all_.change([&]() RAVNEST_REQUIRES(all_.mutex_) {
         all_.entered_.push_back({round, samples});
         all_.called_ = all_.wants_pass_ = false;
       });
     }
-    void finish(std::uint64_t samples) override {
+    void finish(std::uint64_t samples, average::Capture) override {
       all_.change([&]() RAVNEST_REQUIRES(all_.mutex_) {
         all_.finished_ = true;
         all_.samples_at_finish_.push_back(samples);

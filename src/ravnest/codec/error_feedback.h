@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ravnest/base/status.h"
@@ -18,6 +19,8 @@ namespace ravnest::codec {
 class ErrorFeedback {
  public:
   explicit ErrorFeedback(std::size_t elements) : residual_(elements) {}
+  // Goes on with what another has lost.
+  explicit ErrorFeedback(std::vector<float> residual) : residual_(std::move(residual)) {}
 
   // Encodes `values` plus the residual, and keeps what was lost. Where that sum, or what the codec makes of it, is not
   // finite, nothing is kept: a NaN or an infinity passes once and leaves no trace.

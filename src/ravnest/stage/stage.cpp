@@ -174,7 +174,7 @@ std::optional<Work> Stage::next() {
                 .number = updates_,
                 .takes = rounds_.to_take(),
                 .gives = update_gives_,
-                .checkpoint = update_checkpoint_};
+                .checkpoint = averaging_ ? average_checkpoint_ : update_checkpoint_};
   }
   if (!work) work = next_backward();
   if (!work) work = next_forward();
@@ -339,6 +339,7 @@ void Stage::done(const Work& work) {
     case WorkKind::kAverage:
       ++updates_;
       averaging_ = false;
+      average_checkpoint_ = 0;
       take_in(work);
       break;
     case WorkKind::kAdopt:

@@ -29,7 +29,8 @@
 // The next round is not begun before the last one holds.
 // For a checkpoint every stage takes a snapshot of its part after the same update. Nobody waits for it where the pass
 // that the update follows is marked (PassHead::checkpoint). A snapshot pass is for the places between: it begins when
-// nothing that trains is in flight, as validation does, and changes nothing.
+// nothing that trains is in flight, as validation does, and changes nothing. With other clusters a checkpoint is of all
+// that have held a round: then the clusters say so when it holds, and the update is that of an averaging pass.
 //
 // Not thread-safe; one owner. What comes is checked: a message that does not fit is kInvalid and changes nothing.
 #pragma once
@@ -112,7 +113,7 @@ struct Work {
   int from = 0;              // kAdopt
   std::uint64_t takes = 0;   // the round whose result is taken in, before all else but the optimizer's step; 0: none
   std::uint64_t gives = 0;   // kUpdate: the round that the weights go into afterwards; 0: none
-  std::uint64_t checkpoint = 0;  // kUpdate: the one that a snapshot is taken for, after all else; 0: none
+  std::uint64_t checkpoint = 0;  // kUpdate, kAverage: the one that a snapshot is taken for, after all else; 0: none
 };
 
 struct StageCounts {
@@ -147,7 +148,8 @@ class Stage {
   Status on_tied_values(int from, std::uint64_t updates);
   // The cluster's round holds, and its result is there. Rounds are counted by the cluster itself, from 1; none holds
   // before this stage takes part in it.
-  Status on_held(std::uint64_t round) { return rounds_.on_held(round); }
+  // `checkpoint`: an averaging pass that entered it is followed by a snapshot for this one; 0: by none.
+  Status on_held(std::uint64_t round, std::uint64_t checkpoint = 0);
   // Root: another cluster asks for the next round: it is due with the next update. While one is under way it is that
   // one which is asked for, and here and in `join_round` nothing happens: to be said again as long as it is so.
   void call_round() { rounds_.call(); }
@@ -175,6 +177,8 @@ class Stage {
   const StageRounds& rounds() const { return rounds_; }
   // Root: what was offered waits for the last round to hold.
   bool waits_for_round() const;
+  // Root: the passes that train among those begun, in this process and before.
+  std::uint64_t steps() const { return next_step_; }
   std::uint64_t passes_begun() const { return next_forward_; }
   std::uint64_t passes_done() const { return next_backward_; }
   // The updates of all passes that are done are made, and weights that others keep contain them. A pass is answered
@@ -226,9 +230,10 @@ class Stage {
   std::uint64_t next_backward_ = 0;       // the pass whose backward or answer comes next
   std::uint64_t updates_ = 0;
   bool update_due_ = false;
-  std::uint64_t update_gives_ = 0;       // the round that the weights go into after the update that is due
-  std::uint64_t update_checkpoint_ = 0;  // the checkpoint that a snapshot is taken for then
-  bool averaging_ = false;               // an averaging pass waits for its round
+  std::uint64_t update_gives_ = 0;        // the round that the weights go into after the update that is due
+  std::uint64_t update_checkpoint_ = 0;   // the checkpoint that a snapshot is taken for then
+  bool averaging_ = false;                // an averaging pass waits for its round
+  std::uint64_t average_checkpoint_ = 0;  // the checkpoint that a snapshot is taken for when it has it
   StageRounds rounds_;
   std::map<std::uint64_t, std::set<int>> update_ties_;  // by update: whose gradients came
   std::map<int, std::deque<std::uint64_t>> to_adopt_;   // by keeper

@@ -13,6 +13,13 @@ bool Stage::waits_for_round() const {
   return averaging_ || rounds_.wants_pass() || (!offers_.empty() && rounds_.is_due(offers_.front()));
 }
 
+// A round that was entered by a marked pass has none: each stage takes its result in after an update of its own.
+Status Stage::on_held(std::uint64_t round, std::uint64_t checkpoint) {
+  Status held = rounds_.on_held(round);
+  if (held.ok() && averaging_) average_checkpoint_ = checkpoint;
+  return held;
+}
+
 // Whether another pass that is known here, or its update, gives to the same round.
 bool Stage::gives_already(const PassHead& head) const {
   if (head.round == 0) return false;

@@ -37,6 +37,7 @@ struct Ready {
 struct CheckpointRun {
   std::string run;            // an id; a run that goes on keeps it
   std::uint64_t updates = 0;  // of the checkpoint that it goes on from; 0: from none
+  bool joins = false;         // other clusters train already, and have made later ones, perhaps
 
   bool operator==(const CheckpointRun&) const = default;
 };

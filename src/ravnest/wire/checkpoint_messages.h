@@ -1,10 +1,13 @@
-// What the nodes of a cluster tell each other about checkpoints (train/node/node_checkpoints.h).
+// What the nodes of a run tell each other about checkpoints (train/node/node_checkpoints.h).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
+
+#include "ravnest/wire/call_messages.h"
 
 namespace ravnest::wire {
 
@@ -26,9 +29,10 @@ struct CheckpointOver {
   bool operator==(const CheckpointOver&) const = default;
 };
 
-// From a node to its root: it was told to end, and the run is to end after one more checkpoint.
+// From a node to its root: it was told to end, and the run is to end after one more checkpoint. From that root to those
+// of the other clusters.
 struct EndWanted {
-  std::string why;  // reads on after the node's name: "got SIGTERM"
+  std::string why;  // reads on after the node's name: "got SIGTERM"; between roots it begins with that name
 
   bool operator==(const EndWanted&) const = default;
 };
@@ -41,7 +45,35 @@ struct PartUploaded {
   bool operator==(const PartUploaded&) const = default;
 };
 
+// Between the roots of clusters, as what follows: from each to the one that writes the manifest of all. All parts of
+// its cluster are written, or why they are not. The answer is CheckpointOver.
+struct ClusterParts {
+  std::uint64_t checkpoint = 0;
+  std::string manifest;                // of a checkpoint of this cluster alone (checkpoint/manifest.h)
+  std::optional<std::string> failure;  // a sentence that begins with a node's name
+
+  bool operator==(const ClusterParts&) const = default;
+};
+
+// Before anything is trained (train/node/run_choice.h), to all others: what the cluster could go on from.
+struct RunOffer {
+  std::string wanted;                           // what it was told to go on from, as users write it
+  std::vector<ReadableCheckpoint> checkpoints;  // that all its nodes have read
+
+  bool operator==(const RunOffer&) const = default;
+};
+
+// The answer to it from whoever decides, and from whoever knows of a decision.
+struct RunChosen {
+  CheckpointRun run;
+  std::vector<std::uint32_t> clusters = {};  // that it was chosen with; any other comes late
+  std::optional<std::string> failure;        // why the clusters can not go on together, a sentence
+
+  bool operator==(const RunChosen&) const = default;
+};
+
 // The order is the numbering on the wire, as in Message.
-using Checkpointing = std::variant<PartWritten, CheckpointOver, EndWanted, PartUploaded>;
+using Checkpointing =
+    std::variant<PartWritten, CheckpointOver, EndWanted, PartUploaded, ClusterParts, RunOffer, RunChosen>;
 
 }  // namespace ravnest::wire

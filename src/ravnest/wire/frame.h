@@ -16,7 +16,7 @@
 
 namespace ravnest::wire {
 
-inline constexpr std::uint16_t kMajorVersion = 3;
+inline constexpr std::uint16_t kMajorVersion = 4;
 inline constexpr std::uint16_t kMinorVersion = 0;
 
 // Messages of one lane arrive in the order in which they were sent; lanes overtake each other.

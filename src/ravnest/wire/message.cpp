@@ -154,6 +154,8 @@ void fields(auto& f, ClusterState& state) {
   f(state.newcomer);
   f(state.complete);
   f(state.weight);
+  f(state.checkpoint);
+  f(state.checkpoint_due);
   f(state.missing);
   f(state.companions);
 }
@@ -164,6 +166,8 @@ void fields(auto& f, Attempt& attempt) {
   f(attempt.participants);
   f(attempt.last);
   f(attempt.whole);
+  f(attempt.checkpoint);
+  f(attempt.checkpoint_next);
 }
 
 void fields(auto& f, CommitAttempt& commit) {
@@ -245,6 +249,7 @@ void fields(auto& /*f*/, AllConnected& /*connected*/) {}
 void fields(auto& f, CheckpointRun& run) {
   f(run.run);
   f(run.updates);
+  f(run.joins);
 }
 
 void fields(auto& f, Task& task) {
@@ -270,6 +275,23 @@ void fields(auto& f, EndWanted& wanted) { f(wanted.why); }
 void fields(auto& f, PartUploaded& uploaded) {
   f(uploaded.checkpoint);
   f(uploaded.failure);
+}
+
+void fields(auto& f, ClusterParts& parts) {
+  f(parts.checkpoint);
+  f(parts.manifest);
+  f(parts.failure);
+}
+
+void fields(auto& f, RunOffer& offer) {
+  f(offer.wanted);
+  f(offer.checkpoints);
+}
+
+void fields(auto& f, RunChosen& chosen) {
+  f(chosen.run);
+  f(chosen.clusters);
+  f(chosen.failure);
 }
 
 void fields(auto& f, Over& over) {

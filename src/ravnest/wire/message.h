@@ -110,6 +110,8 @@ struct ClusterState {
   bool newcomer = false;      // its weights are not those of the others
   bool complete = false;      // it has the attempt's result
   double weight = 0;
+  std::uint64_t checkpoint = 0;                // the number that it has for one after the round; 0: it can make none
+  bool checkpoint_due = false;                 // and whether it wants one
   std::vector<std::uint32_t> missing = {};     // clusters that it needs for the attempt and can't reach
   std::vector<std::uint32_t> companions = {};  // the attempt's participants that it has not lost since
 
@@ -134,6 +136,12 @@ struct Attempt {
   // The weights themselves are averaged, not what was made of them since the last round: some participant's come from
   // elsewhere, or nobody has trained.
   bool whole = false;
+  // All participants make a checkpoint of this number when the round holds; of the last round, when they have done what
+  // comes after training. 0: none.
+  std::uint64_t checkpoint = 0;
+  // A checkpoint is due, and not all participants can make one after this round: the next one follows at once, and is
+  // entered so that they can.
+  bool checkpoint_next = false;
 
   bool operator==(const Attempt&) const = default;
 };

@@ -107,12 +107,13 @@ TEST(Message, WhatIsSaidOfAveragingComesBackAsItWas) {
   const std::vector<Averaging> one_of_each = {
       sample_state(),
       Attempt{.round = 16, .attempt = 17, .participants = {{21, 0.25}, {22, 0.75}}, .last = true, .whole = false},
+      Attempt{.round = 16, .attempt = 18, .participants = {}, .checkpoint = 23, .checkpoint_next = true},
       CommitAttempt{.round = 16, .attempt = 17},
       CallRound{.round = 16},
       SendOut{.round = 16, .attempt = 17, .alone = true},
       AttemptComplete{.attempt = 17},
       ClusterMissing{.attempt = 17, .cluster = 19}};
-  ASSERT_EQ(one_of_each.size(), std::variant_size_v<Averaging>);
+  ASSERT_EQ(one_of_each.size(), std::variant_size_v<Averaging> + 1);
   for (const Averaging& averaging : one_of_each) {
     const auto again = round_trip(averaging);
     ASSERT_TRUE(again.ok()) << again.status();
@@ -127,7 +128,13 @@ TEST(Message, WhatIsSaidOfCheckpointsComesBackAsItWas) {
                                                   CheckpointOver{17, {}},
                                                   EndWanted{"got SIGTERM"},
                                                   PartUploaded{18, "the server says 403"},
-                                                  PartUploaded{18, {}}};
+                                                  PartUploaded{18, {}},
+                                                  ClusterParts{16, "{}", {}},
+                                                  ClusterParts{16, "", "node_1: the disk is full"},
+                                                  RunOffer{"newest", {{"c3d4", 16, 97.25}, {"c3d4", 8, {}}}},
+                                                  RunOffer{},
+                                                  RunChosen{{"c3d4", 16}, {0, 2}, {}},
+                                                  RunChosen{{}, {}, "cluster 1 has none"}};
   for (const Checkpointing& checkpointing : one_of_each) {
     const auto again = round_trip(checkpointing);
     ASSERT_TRUE(again.ok()) << again.status();
@@ -268,8 +275,8 @@ TEST(Message, KindsKeepTheirNumbers) {
   static_assert(std::variant_size_v<Averaging> == 7);
   EXPECT_EQ(joined(*encode(Meeting(AllConnected()))).at(5), std::byte{3});
   static_assert(std::variant_size_v<Meeting> == 4);
-  EXPECT_EQ(joined(*encode(Checkpointing(PartUploaded()))).at(5), std::byte{3});
-  static_assert(std::variant_size_v<Checkpointing> == 4);
+  EXPECT_EQ(joined(*encode(Checkpointing(RunChosen()))).at(5), std::byte{6});
+  static_assert(std::variant_size_v<Checkpointing> == 7);
   static_assert(std::variant_size_v<Message> == 13, "a new kind belongs into this test, and to the end of the list");
 }
 

@@ -22,20 +22,21 @@ using testing::with_criterion;
 // Remembers what is given; a round's result is whatever the test says.
 class Rounds final : public average::Averaging {
  public:
-  void begin_with(average::StageValues values) override { begun = std::move(values); }
+  void begin_with(average::StageValues values, average::CarriedState) override { begun = std::move(values); }
   void give(std::uint64_t round, average::StageValues values) override {
     entered.push_back(round);
     given = std::move(values);
   }
   average::RoundState rounds() const override { return {}; }
-  average::RoundResult take() override { return {given, mean}; }
-  void enter(std::uint64_t, std::uint64_t) override {}
-  void finish(std::uint64_t) override {}
+  average::RoundResult take() override { return {given, mean, carried}; }
+  void enter(std::uint64_t, std::uint64_t, average::Capture) override {}
+  void finish(std::uint64_t, average::Capture) override {}
   void resume() override {}
 
   average::StageValues begun;
   average::StageValues given;
   average::StageValues mean;
+  std::optional<average::CarriedState> carried;
   std::vector<std::uint64_t> entered;
 };
 

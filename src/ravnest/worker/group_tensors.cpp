@@ -64,6 +64,51 @@ GroupTensors::GroupTensors(const std::vector<std::vector<std::string>>& averagin
   }
 }
 
+checkpoint::RecordTensors GroupTensors::named(const std::vector<std::vector<float>>& by_group,
+                                              std::span<const std::string> names,
+                                              const optim::ParameterStore& store) const {
+  checkpoint::RecordTensors named;
+  bool all_zero = true;
+  for (std::size_t i = 0; i < by_group.size() && i < averaging_groups_.size(); ++i) {
+    std::size_t at = 0;
+    for (const std::size_t parameter : averaging_groups_[i].parameters) {
+      const Tensor& like = store.parameters()[parameter];
+      const auto count = static_cast<std::size_t>(like.numel());
+      if (at + count > by_group[i].size()) break;
+      const auto own = std::span(by_group[i]).subspan(at, count);
+      all_zero = all_zero && std::ranges::all_of(own, [](float value) { return value == 0; });
+      named.emplace_back(names[parameter],
+                         at::from_blob(const_cast<float*>(own.data()), like.sizes(), at::kFloat).clone());
+      at += count;
+    }
+  }
+  return all_zero ? checkpoint::RecordTensors() : named;
+}
+
+Result<std::vector<std::vector<float>>> GroupTensors::by_group(const archive::NamedPayloads& named,
+                                                               std::span<const std::string> names,
+                                                               const optim::ParameterStore& store) const {
+  std::vector<std::vector<float>> by_group(averaging_groups_.size());
+  if (named.empty()) return std::vector<std::vector<float>>();
+  for (std::size_t i = 0; i < by_group.size(); ++i) {
+    for (const std::size_t parameter : averaging_groups_[i].parameters) {
+      const auto count = static_cast<std::size_t>(store.parameters()[parameter].numel());
+      const auto found = std::ranges::find(named, names[parameter], &archive::NamedPayloads::value_type::first);
+      std::vector<float> values(count);
+      if (found != named.end()) {
+        auto tensor = checkpoint::tensor_of(found->second);
+        if (!tensor.ok()) return tensor.status();
+        if (tensor->sizes() != store.parameters()[parameter].sizes())
+          return corrupt("what is averaged of ", names[parameter], " has sizes ", tensor->sizes(),
+                         " in the checkpoint");
+        at::from_blob(values.data(), tensor->sizes(), at::kFloat).copy_(*tensor);
+      }
+      by_group[i].insert(by_group[i].end(), values.begin(), values.end());
+    }
+  }
+  return by_group;
+}
+
 average::StageValues GroupTensors::values(const optim::ParameterStore& store, const optim::Optimizer* optimizer) {
   const at::NoGradGuard without_gradients;
   average::StageValues values;

@@ -15,6 +15,7 @@
 
 #include "ravnest/average/averaging.h"
 #include "ravnest/base/status.h"
+#include "ravnest/checkpoint/state/part_state.h"
 #include "ravnest/optim/optimizer.h"
 #include "ravnest/optim/store.h"
 #include "ravnest/worker/staging.h"
@@ -29,6 +30,14 @@ class GroupTensors {
   GroupTensors(const std::vector<std::vector<std::string>>& averaging_groups, std::span<const std::string> names,
                std::span<const at::Tensor> tensors, std::span<const std::size_t> written,
                const optim::ParameterStore& store);
+
+  // What an averaging group's parameters have beside their values, by their names, which are `names` of the store's;
+  // and back, of those that are there. Of nothing, or of zeros alone, nothing.
+  checkpoint::RecordTensors named(const std::vector<std::vector<float>>& by_group, std::span<const std::string> names,
+                                  const optim::ParameterStore& store) const;
+  Result<std::vector<std::vector<float>>> by_group(const archive::NamedPayloads& named,
+                                                   std::span<const std::string> names,
+                                                   const optim::ParameterStore& store) const;
 
   // With what `optimizer` keeps, unless that is null.
   average::StageValues values(const optim::ParameterStore& store, const optim::Optimizer* optimizer);

@@ -65,7 +65,7 @@ ModelWorker::ModelWorker(const graph::Engine& engine, std::unique_ptr<optim::Opt
   if (options_.recompute || options_.averaging != nullptr) written_buffers_ = engine.written_buffers();
   if (options_.averaging != nullptr)
     averaging_groups_.emplace(options_.averaging_groups, engine.names(), engine.tensors(), written_buffers_, store_);
-  if (averaging_groups_) options_.averaging->begin_with(averaging_groups_->values(store_, nullptr));
+  if (averaging_groups_) options_.averaging->begin_with(averaging_groups_->values(store_, nullptr), {});
 }
 
 // Without an optimizer the weights would never move. Said at the first pass, when all nodes are there to hear it.

@@ -100,6 +100,8 @@ class ModelWorker final : public Worker {
   Result<std::vector<Outgoing>> run_update(const Update& update, std::vector<wire::TiedTensors> tied);
   Status step(std::uint64_t number, std::vector<wire::TiedTensors> tied, std::vector<Outgoing>& outgoing);
   Status take_in();
+  Snapshots::Records carried() const;
+  Status carry_on(const checkpoint::Part& part);
   optim::Optimizer* averaged_optimizer() const { return options_.average_optimizer ? optimizer_.get() : nullptr; }
   bool is_leaf() const;
   const stage::Neighbours& neighbours(wire::PassKind kind) const;
@@ -128,7 +130,9 @@ class ModelWorker final : public Worker {
   Snapshots snapshots_;
   std::vector<std::size_t> written_buffers_;  // indices of the engine's tensors
   std::optional<GroupTensors> averaging_groups_;
-  bool stepped_ = true;        // since the weights were last given to a round
+  bool stepped_ = true;  // since the weights were last given to a round
+  // Of the last round of which a checkpoint is made: what goes from round to round.
+  std::optional<average::CarriedState> carried_;
   std::uint64_t updates_ = 0;  // of the optimizer
   std::map<std::uint64_t, Pass> passes_;
   std::vector<at::Tensor> gradients_;  // by parameter, since the last update

@@ -23,7 +23,8 @@ Result<std::vector<Outgoing>> ModelWorker::run_update(const Update& update, std:
     if (Status given = give(update.gives, 0); !given.ok()) return given;
   }
   if (update.checkpoint > 0)
-    snapshots_.take(update.checkpoint, update.number + 1, store_, optimizer_.get(), gradients_, /*tied_follow=*/true);
+    snapshots_.take(update.checkpoint, update.number + 1, store_, optimizer_.get(), gradients_, /*tied_follow=*/true,
+                    carried());
   auto values = tied_.values(update.number + 1, store_.newest(), options_.host_memory);
   std::ranges::move(values, std::back_inserter(outgoing));
   return outgoing;
@@ -67,7 +68,9 @@ Status ModelWorker::give(std::uint64_t gives, std::uint64_t takes) {
 
 Status ModelWorker::take_in() {
   store_.prepare();
-  Status taken = averaging_groups_->take_in(options_.averaging->take(), !stepped_, store_, averaged_optimizer());
+  average::RoundResult result = options_.averaging->take();
+  if (result.carried) carried_ = std::move(result.carried);
+  Status taken = averaging_groups_->take_in(result, !stepped_, store_, averaged_optimizer());
   store_.publish();
   note_versions();
   return taken;
@@ -95,7 +98,7 @@ Status ModelWorker::adopt(wire::TiedTensors values) {
 
 // The pass asks for all updates before it, and so for the values of all tied weights.
 Status ModelWorker::snapshot(std::uint64_t checkpoint) {
-  snapshots_.take(checkpoint, 0, store_, optimizer_.get(), gradients_, /*tied_follow=*/false);
+  snapshots_.take(checkpoint, 0, store_, optimizer_.get(), gradients_, /*tied_follow=*/false, carried());
   return {};
 }
 
@@ -108,8 +111,29 @@ Status ModelWorker::restore(const checkpoint::Part& part, std::uint64_t updates)
   updates_ = updates;
   if (options_.on_update) options_.on_update(updates_);
   Status restored = snapshots_.restore(part, store_, optimizer_.get(), options_.scheduled, gradients_);
-  if (restored.ok() && averaging_groups_) options_.averaging->begin_with(averaging_groups_->values(store_, nullptr));
-  return restored;
+  return restored.ok() && averaging_groups_ ? carry_on(part) : restored;
+}
+
+// By the parameters' names, so that it is found again where clusters are cut elsewhere.
+Snapshots::Records ModelWorker::carried() const {
+  if (!averaging_groups_ || !carried_) return {};
+  return {{kAveragingMomentum, averaging_groups_->named(carried_->momentum, snapshots_.names(), store_)},
+          {kAveragingResiduals, averaging_groups_->named(carried_->residuals, snapshots_.names(), store_)}};
+}
+
+Status ModelWorker::carry_on(const checkpoint::Part& part) {
+  const auto of = [&](const char* record) -> Result<std::vector<std::vector<float>>> {
+    const auto found = part.record_tensors.find(record);
+    if (found == part.record_tensors.end()) return std::vector<std::vector<float>>();
+    return averaging_groups_->by_group(found->second, snapshots_.names(), store_);
+  };
+  auto momentum = of(kAveragingMomentum);
+  if (!momentum.ok()) return momentum.status();
+  auto residuals = of(kAveragingResiduals);
+  if (!residuals.ok()) return residuals.status();
+  options_.averaging->begin_with(averaging_groups_->values(store_, nullptr),
+                                 {std::move(*momentum), std::move(*residuals)});
+  return {};
 }
 
 }  // namespace ravnest::worker

@@ -24,7 +24,7 @@ bool is_tied(const checkpoint::Whole& whole, const std::string& name) {
 
 Status take_records(const checkpoint::Whole& whole, checkpoint::Part& part) {
   for (const auto& [holder, records] : whole.record_tensors) {
-    for (const char* const record : {kGradients, kCriterion}) {
+    for (const char* const record : {kGradients, kCriterion, kAveragingMomentum, kAveragingResiduals}) {
       const auto found = records.find(record);
       if (found == records.end()) continue;
       for (const auto& [name, payload] : found->second) {
@@ -51,7 +51,8 @@ Snapshots::Snapshots(const graph::Engine& engine, const optim::ParameterStore& s
       on_snapshot_(std::move(on_snapshot)) {}
 
 void Snapshots::take(std::uint64_t checkpoint, std::uint64_t updates, const optim::ParameterStore& store,
-                     const optim::Optimizer* optimizer, std::span<const at::Tensor> gradients, bool tied_follow) {
+                     const optim::Optimizer* optimizer, std::span<const at::Tensor> gradients, bool tied_follow,
+                     const Records& records) {
   if (!on_snapshot_) return;
   Waiting taken;
   Snapshot& snapshot = taken.snapshot;
@@ -65,6 +66,9 @@ void Snapshots::take(std::uint64_t checkpoint, std::uint64_t updates, const opti
     if (gradients[i].defined()) waiting.emplace_back(state_.names()[i], gradients[i]);
   }
   if (!waiting.empty()) snapshot.part.record_tensors[kGradients] = checkpoint::copied(waiting);
+  for (const auto& [record, tensors] : records) {
+    if (!tensors.empty()) snapshot.part.record_tensors[record] = checkpoint::copied(tensors);
+  }
   if (criterion_.capture) {
     OwnState::Captured captured = criterion_.capture();
     snapshot.part.record_tensors[kCriterion] = checkpoint::copied(captured.tensors);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ravnest/base/status.h"
@@ -24,6 +25,10 @@
 #include "ravnest/optim/store.h"
 
 namespace ravnest::worker {
+
+// Records of a part with what its averaging goes on with (average::CarriedState), by parameter.
+inline constexpr const char* kAveragingMomentum = "averaging_momentum";
+inline constexpr const char* kAveragingResiduals = "averaging_residuals";
 
 struct Snapshot {
   std::uint64_t checkpoint = 0;
@@ -56,10 +61,14 @@ class Snapshots {
   Snapshots(const graph::Engine& engine, const optim::ParameterStore& store, std::vector<int> keepers,
             OwnState criterion, std::function<void(Snapshot)> on_snapshot);
 
+  // Tensors of records that a snapshot has beside its own, by record.
+  using Records = std::map<std::string, checkpoint::RecordTensors>;
+
   // Takes one, after so many updates of the stage; `gradients` are those that wait for the next one. With `tied_follow`
   // the keepers' values of this update are still to come.
   void take(std::uint64_t checkpoint, std::uint64_t updates, const optim::ParameterStore& store,
-            const optim::Optimizer* optimizer, std::span<const at::Tensor> gradients, bool tied_follow);
+            const optim::Optimizer* optimizer, std::span<const at::Tensor> gradients, bool tied_follow,
+            const Records& records = {});
   // The keeper's values after so many updates are in the store: those of these parameters.
   void adopted(int keeper, std::uint64_t updates, std::span<const std::size_t> kept,
                const optim::ParameterStore& store);
@@ -73,6 +82,9 @@ class Snapshots {
   // before the first pass. `scheduled` as in PartState::restore.
   Status restore(const checkpoint::Part& part, optim::ParameterStore& store, optim::Optimizer* optimizer,
                  bool scheduled, std::vector<at::Tensor>& gradients) const;
+
+  // The name of each parameter of the store.
+  const std::vector<std::string>& names() const { return state_.names(); }
 
  private:
   struct Waiting {

@@ -30,6 +30,21 @@ def safetensors_bytes(tensors: dict[str, torch.Tensor], metadata: dict[str, str]
     return struct.pack("<Q", len(text)) + text + data
 
 
+def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a file by name."""
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header, data = json.loads(data[8 : 8 + size]), data[8 + size :]
+    types = {name: dtype for dtype, name in _TYPES.items()}
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            raw = torch.frombuffer(bytearray(data[begin:end]) or bytearray(1), dtype=torch.uint8)[: end - begin]
+            tensors[name] = raw.view(types[entry["dtype"]]).reshape(entry["shape"])
+    return tensors
+
+
 def optimizer_facts(model: torch.nn.Module, optimizer: torch.optim.Optimizer, keys: list[str]):
     """What stands in ravnest.optimizer, and the tensors, of the parameters among these keys."""
     names = {parameter: name for name, parameter in model.named_parameters()}

@@ -11,7 +11,7 @@ void Checker::starts(int cluster, int incarnation) {
 
 void Checker::ends(int cluster) { at(cluster).incarnation = 0; }
 
-bool Checker::begins(int cluster, const Attempt& attempt, Model entered, bool newcomer) {
+bool Checker::begins(int cluster, const Attempt& attempt, Ring::Part part) {
   Ring& ring = rings_[attempt.attempt];
   // A leader that has come back may use a number again that no one whom it reaches remembers.
   const auto forgotten = [&](const auto& part) {
@@ -28,10 +28,12 @@ bool Checker::begins(int cluster, const Attempt& attempt, Model entered, bool ne
   if (ring.parts.contains(cluster) && ring.parts[cluster].incarnation == at(cluster).incarnation) {
     violated("cluster ", cluster, " begins attempt ", attempt.attempt, " twice");
   }
-  if (!newcomer && attempt.round != at(cluster).round + 1) {
+  if (!part.newcomer && attempt.round != at(cluster).round + 1) {
     violated("cluster ", cluster, " begins round ", attempt.round, " out of turn");
   }
-  ring.parts[cluster] = {at(cluster).incarnation, entered, at(cluster).base, newcomer, false};
+  part.incarnation = at(cluster).incarnation;
+  part.base = at(cluster).base;
+  ring.parts[cluster] = part;
   if (!violation_.empty() || ring.parts.size() != attempt.participants.size() || ring.result != 0) return false;
   check_bases(ring);
   ring.result = attempt.attempt;
@@ -54,6 +56,29 @@ void Checker::check_bases(const Ring& ring) {
   }
   if (bases.size() > 1) violated("attempt ", ring.attempt.attempt, " averages what was trained from different weights");
   if (!(sum > 0)) violated("nobody's weight counts in attempt ", ring.attempt.attempt);
+}
+
+// All have said whether they can make one, and want one, with what they entered.
+void Checker::check_checkpoint(int cluster, const Ring& ring) {
+  const auto wrong = [&](const auto&... how) {
+    violated("cluster ", cluster, " holds attempt ", ring.attempt.attempt, " for checkpoint ", ring.attempt.checkpoint,
+             how...);
+  };
+  bool all_can = true;
+  bool wanted = false;
+  for (const auto& [participant, part] : ring.parts) {
+    if (part.changed) return;
+    all_can = all_can && part.capture.number > 0;
+    wanted = wanted || part.capture.due;
+  }
+  const std::uint64_t number = ring.attempt.checkpoint;
+  if (number > 0 && !all_can) wrong(", which not all can make");
+  if (number > 0 && ring.attempt.checkpoint_next) wrong(", and the next round is for it, too");
+  if (number > 0 != (all_can && wanted)) wrong(wanted ? ", which is wanted" : ", which nobody wants");
+  if (ring.attempt.checkpoint_next && (all_can || !wanted)) wrong(", and the next round is for one");
+  if (number == 0) return;
+  if (number <= at(cluster).checkpoint) wrong(" after checkpoint ", at(cluster).checkpoint);
+  at(cluster).checkpoint = number;
 }
 
 void Checker::completes(int cluster, std::uint64_t attempt) { rings_[attempt].parts[cluster].complete = true; }
@@ -79,6 +104,7 @@ Model Checker::holds(int cluster, std::uint64_t attempt, const Agreement::Holds&
       wrong(" with a weight that has counted before");
     }
   }
+  check_checkpoint(cluster, ring);
   for (std::size_t other = 0; other < clusters_.size() && !parted_; ++other) {
     const auto same = clusters_[other].held.find(holds.round);
     if (clusters_[other].incarnation == 0 || same == clusters_[other].held.end()) continue;

@@ -28,6 +28,8 @@ struct Ring {
     Model model = 0;         // that was entered
     std::uint64_t base = 0;  // the attempt whose result it was trained from
     bool newcomer = false;
+    Capture capture = {};  // as it entered, or has finished
+    bool changed = false;  // it has trained on since it finished, and others may not know
     bool complete = false;
   };
 
@@ -43,8 +45,8 @@ class Checker {
 
   void starts(int cluster, int incarnation);
   void ends(int cluster);
-  // Whether all participants have begun the attempt now.
-  bool begins(int cluster, const Attempt& attempt, Model entered, bool newcomer);
+  // Whether all participants have begun the attempt now. Of the part only what the cluster itself knows is looked at.
+  bool begins(int cluster, const Attempt& attempt, Ring::Part part);
   void completes(int cluster, std::uint64_t attempt);
   // What the cluster's model is after the round that holds.
   Model holds(int cluster, std::uint64_t attempt, const Agreement::Holds& holds);
@@ -69,12 +71,14 @@ class Checker {
     std::uint64_t round = 0;                      // that held last
     std::uint64_t base = 0;                       // its attempt
     Model model = 0;                              // its result
+    std::uint64_t checkpoint = 0;                 // the number of the last one
     std::set<double> weights;                     // that counted
   };
 
   Truth& at(int cluster) { return clusters_[static_cast<std::size_t>(cluster)]; }
   const Truth& at(int cluster) const { return clusters_[static_cast<std::size_t>(cluster)]; }
   void check_bases(const Ring& ring);
+  void check_checkpoint(int cluster, const Ring& ring);
 
   std::vector<Truth> clusters_;
   bool parted_;

@@ -20,13 +20,17 @@ std::string in_words(const ClusterState& state) {
   std::string words =
       text("round ", state.round, " attempt ", state.attempt, " leader ", state.leader, state.entered ? " entered" : "",
            state.finished ? " finished" : "", state.newcomer ? " newcomer" : "", state.complete ? " complete" : "");
+  if (state.checkpoint > 0 || state.checkpoint_due)
+    words += text(" checkpoint ", state.checkpoint, state.checkpoint_due ? " due" : "");
   if (!state.missing.empty()) words += text(" missing ", join(state.missing));
   if (!state.companions.empty()) words += text(" companions ", join(state.companions));
   return words;
 }
 std::string in_words(const Attempt& attempt) {
   return text("begin attempt ", attempt.attempt, " of round ", attempt.round, " with", in_words(attempt.participants),
-              attempt.last ? " last" : "", attempt.whole ? " whole" : "");
+              attempt.last ? " last" : "", attempt.whole ? " whole" : "",
+              attempt.checkpoint > 0 ? text(" checkpoint ", attempt.checkpoint) : std::string(),
+              attempt.checkpoint_next ? " checkpoint next" : "");
 }
 std::string in_words(const wire::CommitAttempt& commit) {
   return text("commit attempt ", commit.attempt, " of round ", commit.round);
@@ -60,6 +64,8 @@ Run::Run(std::uint64_t seed, const Tell& tell, Sabotage sabotage)
       sabotage_(sabotage),
       chance_(seed),
       parted_(chance_.percent(25)),
+      checkpoints_(chance_.percent(60)),
+      drains_(chance_.percent(50)),
       clusters_(chance_.pick(1, 6)),
       network_(static_cast<int>(clusters_.size()), chance_),
       checker_(static_cast<int>(clusters_.size()), parted_),
@@ -123,6 +129,7 @@ void Run::happens(const Event& event) {
       if (!at.agreement->finished() || at.done) return;
       say(event.to, " trains on");
       at.rounds_left = 1;
+      at.changed = true;
       train(event.to, at.pace);
       return carry_out(event.to, at.agreement->resume());
     case EventKind::kResult: return result(event.to, event.number);
@@ -188,7 +195,9 @@ void Run::start(int index) {
   checker_.starts(index, starting.incarnation);
   starting.model = 1;
   starting.attempt = 0;
-  starting.done = starting.hastened = false;
+  starting.done = starting.hastened = starting.for_checkpoint = starting.changed = false;
+  starting.capture = {};
+  starting.capture_after.reset();
   starting.rounds_left = chance_.pick_int(0, 4);
   train(index, starting.pace);
   wait_again(index);
@@ -211,13 +220,29 @@ void Run::train(int index, Time longest) {
 
 double Run::draw_weight(int index) { return chance_.percent(10) ? 0 : 1.5 + cluster(index).weights++; }
 
+// In the middle of training a cluster can make none, unless it was told to.
+Capture Run::draw_capture(int index, bool finishes) {
+  Cluster& entering = cluster(index);
+  Capture capture;
+  const bool can = drains_ || finishes || entering.for_checkpoint;
+  if (checkpoints_ && can) capture.number = 1 + static_cast<std::uint64_t>(entering.weights);
+  capture.due = checkpoints_ && (entering.for_checkpoint || chance_.percent(20));
+  entering.for_checkpoint = false;
+  entering.capture = capture;
+  return capture;
+}
+
 void Run::trained(int index) {
   Cluster& trained = cluster(index);
   if (trained.agreement->finished()) return;
   if (trained.agreement->entered()) {
     say(index, " has finished meanwhile");
     trained.rounds_left = 0;
-    return carry_out(index, trained.agreement->finish(draw_weight(index)));
+    const double weight_after = draw_weight(index);
+    const Capture before = trained.capture;
+    trained.capture_after = draw_capture(index, /*finishes=*/true);
+    trained.capture = before;
+    return carry_out(index, trained.agreement->finish(weight_after, *trained.capture_after));
   }
   trained.model = mixed(trained.model, network_.now() * 8 + static_cast<std::uint64_t>(index));
   trained.entered = trained.model;
@@ -225,11 +250,11 @@ void Run::trained(int index) {
   if (trained.rounds_left > 0) {
     say(index, " enters with ", weight);
     if (trained.rounds_left == 1 && chance_.percent(30)) train(index, trained.pace);
-    return carry_out(index, trained.agreement->enter(weight));
+    return carry_out(index, trained.agreement->enter(weight, draw_capture(index, /*finishes=*/false)));
   }
   say(index, " has finished, with ", weight);
   if (chance_.percent(5)) network_.after(chance_.pick(1, 300), {EventKind::kResume, index, 0, 0, trained.incarnation});
-  carry_out(index, trained.agreement->finish(weight));
+  carry_out(index, trained.agreement->finish(weight, draw_capture(index, /*finishes=*/true)));
 }
 
 // A crash may come between any two things that it does.
@@ -252,6 +277,7 @@ void Run::carry_out(int index, const Agreement::Actions& actions) {
       ++outcome_.outs;
       acting.attempt = 0;
       acting.done = false;
+      if (acting.capture_after) acting.capture = *std::exchange(acting.capture_after, std::nullopt);
       if (!acting.agreement->finished()) train(index, 20);
     }
   }
@@ -270,6 +296,7 @@ void Run::send(int index, const Agreement::Send& send) {
       state->newcomer = false;
       state->weight = 0.5;
     }
+    if (sabotage_ == Sabotage::kClaimsSnapshots && state->checkpoint == 0) state->checkpoint = 1;
   }
   ++outcome_.messages;
   mix(static_cast<std::uint64_t>(send.to) * 8 + message.index() + attempt_of(message) * 64);
@@ -283,8 +310,12 @@ void Run::begin(int index, const Attempt& attempt) {
         in_words(attempt.participants));
   }
   beginning.attempt = attempt.attempt;
-  const bool newcomer = beginning.agreement->newcomer();
-  if (checker_.begins(index, attempt, beginning.entered, newcomer)) start_ring(attempt);
+  Ring::Part part;
+  part.model = beginning.entered;
+  part.newcomer = beginning.agreement->newcomer();
+  part.capture = beginning.capture;
+  part.changed = beginning.changed;
+  if (checker_.begins(index, attempt, part)) start_ring(attempt);
 }
 
 // Where two do not reach each other one of them, or both, find out, and the others may have the result or not.
@@ -330,6 +361,14 @@ void Run::hold(int index, const Agreement::Holds& holds) {
   holding.model = checker_.holds(index, holding.attempt, holds);
   holding.entered = holding.model;
   outcome_.rounds = std::max(outcome_.rounds, checker_.rounds(index));
+  const Attempt& attempt = checker_.ring(holding.attempt).attempt;
+  if (holding.capture_after) holding.capture = *std::exchange(holding.capture_after, std::nullopt);
+  if (attempt.checkpoint > 0) {
+    ++outcome_.checkpoints;
+    holding.capture.due = false;
+  }
+  holding.for_checkpoint = attempt.checkpoint_next;
+  holding.changed = false;
   holding.attempt = 0;
   holding.hastened = false;
   holding.rounds_left = std::max(0, holding.rounds_left - 1);

@@ -35,8 +35,12 @@ class Run {
     std::uint64_t patience = 0;  // the kPatience that counts
     Model model = 0;
     Model entered = 0;
-    std::uint64_t attempt = 0;  // begun, and not over
-    int weights = 0;            // given so far
+    std::uint64_t attempt = 0;             // begun, and not over
+    int weights = 0;                       // given so far
+    Capture capture;                       // that it entered with, or has finished with
+    std::optional<Capture> capture_after;  // it has finished meanwhile: of the round after that
+    bool for_checkpoint = false;           // the round that held said so of the next
+    bool changed = false;                  // it trains on since it finished, and no round has held since
     Time pace = 1;
   };
 
@@ -58,6 +62,7 @@ class Run {
   void result(int index, std::uint64_t attempt);
   void hold(int index, const Agreement::Holds& holds);
   double draw_weight(int index);
+  Capture draw_capture(int index, bool finishes);
   // What befalls them.
   void crash(int index);
   void leave(int index);
@@ -83,7 +88,9 @@ class Run {
   const Tell& tell_;
   Sabotage sabotage_;
   Chance chance_;
-  bool parted_;  // pairs that live may lose each other
+  bool parted_;       // pairs that live may lose each other
+  bool checkpoints_;  // are made
+  bool drains_;       // every round is entered so that one can be
   std::vector<Cluster> clusters_;
   Network network_;
   Checker checker_;

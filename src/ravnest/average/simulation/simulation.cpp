@@ -15,6 +15,7 @@ SimulationOutcome& SimulationOutcome::operator+=(const SimulationOutcome& other)
   newcomers += other.newcomers;
   outs += other.outs;
   partings += other.partings;
+  checkpoints += other.checkpoints;
   misfits += other.misfits;
   ignored += other.ignored;
   return *this;

@@ -23,6 +23,7 @@ enum class Sabotage : std::uint8_t {
   kDoesNotWait,       // has no patience: leaders begin without those who do not follow them yet
   kCountsNewcomers,   // stands of newcomers say that they are none
   kLosesResults,      // one in five
+  kClaimsSnapshots,   // stands say that a checkpoint can be made where it can't
 };
 
 struct SimulationOutcome {
@@ -38,9 +39,10 @@ struct SimulationOutcome {
   std::uint64_t returns = 0;    // of crashed clusters
   std::uint64_t newcomers = 0;  // that held a round
   std::uint64_t outs = 0;
-  std::uint64_t partings = 0;  // of two that live both
-  std::uint64_t misfits = 0;   // messages that do not fit
-  std::uint64_t ignored = 0;   // messages
+  std::uint64_t partings = 0;     // of two that live both
+  std::uint64_t checkpoints = 0;  // each counted at each cluster
+  std::uint64_t misfits = 0;      // messages that do not fit
+  std::uint64_t ignored = 0;      // messages
 
   // The sum of what was counted.
   SimulationOutcome& operator+=(const SimulationOutcome& other);

@@ -34,6 +34,7 @@ TEST_P(AgreementSimulation, PromisesAreKept) {
   EXPECT_GT(total.newcomers, kSeeds / 4);
   EXPECT_GT(total.outs, kSeeds / 4);
   EXPECT_GT(total.partings, kSeeds / 4);
+  EXPECT_GT(total.checkpoints, kSeeds);
   EXPECT_GT(total.misfits, kSeeds);
 }
 
@@ -76,6 +77,10 @@ TEST(AgreementSabotage, ALeaderThatDoesNotWaitForItsFollowersIsFound) {
 
 TEST(AgreementSabotage, ANewcomerWhoseWeightsCountIsFound) {
   EXPECT_THAT(found(Sabotage::kCountsNewcomers), Contains(HasSubstr("trained from different weights")));
+}
+
+TEST(AgreementSabotage, ACheckpointThatNotAllCanMakeIsFound) {
+  EXPECT_THAT(found(Sabotage::kClaimsSnapshots), Contains(HasSubstr("which not all can make")));
 }
 
 TEST(AgreementSabotage, AStandstillIsFound) {

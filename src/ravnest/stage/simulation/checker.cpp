@@ -46,7 +46,10 @@ void Checker::taken(const Event& message) {
     case EventKind::kForward: ++at.forwards[message.number]; break;
     case EventKind::kBackward: ++at.answers[message.number]; break;
     case EventKind::kTiedGradients: ++at.ties[message.number]; break;
-    case EventKind::kHeld: at.held_round = message.number; break;
+    case EventKind::kHeld:
+      at.held_round = message.number;
+      if (is_averaging(message.to)) at.checkpoint_due = message.head.checkpoint;
+      break;
     default: break;
   }
 }
@@ -306,12 +309,14 @@ void Checker::check_versions(int stage) {
 void Checker::takes_snapshot(int stage, std::uint64_t checkpoint) {
   Truth& at = truth(stage);
   ++snapshots_;
-  // Marks and snapshot passes are numbered one after the other.
-  if (checkpoint != at.last_checkpoint + 1) {
+  const bool of_round = checkpoint > Scenario::kOfRounds;
+  std::uint64_t& last = of_round ? at.last_round_checkpoint : at.last_checkpoint;
+  if (of_round ? checkpoint <= last : checkpoint != last + 1) {
     violated(Promise::kCheckpoints, "stage ", stage, " takes a snapshot for checkpoint ", checkpoint,
-             " after that for ", at.last_checkpoint);
+             " after that for ", last);
   }
-  at.last_checkpoint = checkpoint;
+  last = checkpoint;
+  at.round_checkpoints += of_round ? 1 : 0;
   at.checkpoint_due = 0;
   const std::uint64_t after = taken_after_.emplace(checkpoint, at.updates).first->second;
   if (after != at.updates) {
@@ -391,6 +396,10 @@ void Checker::all_done(int stage, const Stage& machine) {
   if (!checkpoints_.empty() && at.last_checkpoint != checkpoints_.back()) {
     violated(Promise::kCheckpoints, "stage ", stage, " took its last snapshot for checkpoint ", at.last_checkpoint,
              ", and the last that was begun is ", checkpoints_.back());
+  }
+  if (at.round_checkpoints != truth(0).round_checkpoints) {
+    violated(Promise::kCheckpoints, "stage ", stage, " has taken snapshots for ", at.round_checkpoints,
+             " checkpoints of rounds, the root for ", truth(0).round_checkpoints);
   }
   const bool same_rounds = machine.rounds().entered() == at.entered && machine.rounds().taken() == at.taken;
   if (!machine.idle() || !same_rounds || machine.updates() != at.updates || machine.passes_begun() != at.forwarded ||

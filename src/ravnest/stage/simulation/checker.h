@@ -93,6 +93,8 @@ class Checker {
     std::uint64_t taken = 0;            // the last whose result it has taken in
     std::uint64_t checkpoint_due = 0;   // that the next update is followed by a snapshot for
     std::uint64_t last_checkpoint = 0;  // that it has taken a snapshot for
+    std::uint64_t last_round_checkpoint = 0;
+    std::uint64_t round_checkpoints = 0;  // taken
     std::uint64_t calls_entered = 0;
     std::uint64_t calls_over = 0;
     std::uint64_t calls_closed = 0;

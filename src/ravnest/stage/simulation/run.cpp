@@ -129,7 +129,7 @@ Status Run::hand_over(int index, const Event& event) {
     case EventKind::kAccount: return call.on_account(event.from, {});
     case EventKind::kClosed: return call.on_closed(event.from, {});
     case EventKind::kReport: ++reports_; return {};
-    case EventKind::kHeld: return stage.on_held(event.number);
+    case EventKind::kHeld: return stage.on_held(event.number, event.head.checkpoint);
     default: return {};
   }
 }

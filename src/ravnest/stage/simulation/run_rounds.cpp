@@ -52,10 +52,12 @@ void Run::give(int index, std::uint64_t round) {
   ++outcome_.rounds;
   if (tell_) say("all stages have given to round ", round);
   const Time held = choices_.pick(scenario_.hold_most);
+  wire::PassHead head;
+  if (choices_.chance(scenario_.round_checkpoint_percent)) head.checkpoint = Scenario::kOfRounds + round;
   for (int stage = 0; stage < scenario_.count(); ++stage) {
     if (stage == 0 && sabotage_ == Sabotage::kHoldsByItself) continue;
     network_.after(held + choices_.pick(scenario_.hold_most),
-                   {.kind = EventKind::kHeld, .to = stage, .from = stage, .number = round, .head = {}});
+                   {.kind = EventKind::kHeld, .to = stage, .from = stage, .number = round, .head = head});
   }
 }
 

@@ -131,6 +131,7 @@ void draw_rounds(Choices& choices, Scenario& scenario) {
   // Where the cluster drains it can't be seen which of an epoch's updates a call has made the due one.
   if (called && (rounds.mode == AverageMode::kOverlap || rounds.every > 0)) scenario.call_percent = 5;
   if (asked) scenario.average_percent = 3;
+  scenario.round_checkpoint_percent = choices.one_of({0, 30, 100});
 }
 
 // Marks every so-manieth update for a checkpoint, and puts a snapshot pass behind every so-manieth batch; 0: none.

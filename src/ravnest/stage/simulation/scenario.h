@@ -49,6 +49,10 @@ struct Scenario {
   std::uint64_t call_percent = 0;     // another cluster calls for a round, each time that the root looks
   std::uint64_t average_percent = 0;  // the same, and the root is asked for an averaging pass
   std::vector<bool> averages_at_end;  // by call
+  std::uint64_t round_checkpoint_percent = 0;  // a checkpoint is made of a round
+
+  // The checkpoint of a round has this number more; marks and snapshot passes are numbered one after the other.
+  static constexpr std::uint64_t kOfRounds = 1'000'000;
 
   const Rounds& rounds() const { return stages[0].rounds; }
   int count() const { return static_cast<int>(stages.size()); }

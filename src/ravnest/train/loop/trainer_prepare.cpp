@@ -58,10 +58,6 @@ Result<Trainer> Trainer::prepare(Node& node, const TrainConfig& config, TrainerO
     node.stop({text("failed: ", failure.message())});
     return failure;
   };
-  if (const std::size_t clusters = node.plan().clusters.size(); config.checkpoint && clusters > 1) {
-    return given_up(config.checkpoint->lines.at(
-        invalid("checkpoints are for the nodes of one cluster so far, and the plan has ", clusters, ": leave it out")));
-  }
   if (Status loaded = trainer.load_data(); !loaded.ok()) return given_up(all_that_is_wrong(loaded, config));
   auto training_options = trainer.training_options(options);
   if (!training_options.ok()) return given_up(training_options.status());

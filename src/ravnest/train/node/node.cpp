@@ -163,6 +163,7 @@ std::map<std::string, std::string> Node::settings() const {
   settings["schedule"] = std::string(stage::name(training_options_.pipeline.schedule));
   settings["seed"] = std::to_string(training_options_.seed);
   settings["compression"] = codec::to_string(training_options_.codec);
+  settings["clusters"] = std::to_string(plan_.clusters.size());
   return settings;
 }
 
@@ -262,7 +263,7 @@ Result<wire::Closed> Node::serve(const Poll& poll) {
 Status Node::feed(const Batch& batch, const Poll& poll) {
   const bool trains = batch.kind == wire::PassKind::kTrain;
   // What validated the epoch before has been fed by now.
-  if (trains && makes_checkpoints() && batch.index == 0 && due_.after_epoch(batch.epoch)) {
+  if (trains && makes_checkpoints() && !has_rounds() && batch.index == 0 && due_.after_epoch(batch.epoch)) {
     if (Status taken = take_snapshots_of_epoch(batch.epoch, poll); !taken.ok()) return taken;
   }
   const stage::Offer whole{.kind = batch.kind,
@@ -279,6 +280,10 @@ Status Node::feed(const Batch& batch, const Poll& poll) {
     position_.passes += parts.size();
     if (whole.update) ++updates_;
     if (whole.update) mark_if_due(parts.back().offer);
+    if (round_checkpoints_) {
+      position_.updates = updates_;
+      round_checkpoints_->fed(position_);
+    }
   } else if (batch.kind == wire::PassKind::kValidate) {
     sweeps_ = batch.epoch + 1;
   }
@@ -309,12 +314,15 @@ Status Node::drain(const Poll& poll) {
 }
 
 Result<wire::Closed> Node::finish(wire::Task task, bool goes_on, const Poll& poll) {
-  if (makes_checkpoints() && !goes_on && updates_ > due_.updates()) {
-    // Of an end before its time the epoch's validation may be missing: then the run goes on with that.
-    if (!ends_early_ && task.epochs > position_.epoch) {
-      position_.epoch = task.epochs;
-      position_.index = 0;
-    }
+  const bool ends_training = makes_checkpoints() && !goes_on && (has_rounds() || updates_ > due_.updates());
+  // Of an end before its time the epoch's validation may be missing: then the run goes on with that.
+  if (ends_training && !ends_early_ && task.epochs > position_.epoch) {
+    position_.epoch = task.epochs;
+    position_.index = 0;
+  }
+  if (ends_training && has_rounds()) {
+    if (Status finished = finish_with_others(poll); !finished.ok()) return finished;
+  } else if (ends_training) {
     if (Status taken = take_snapshots(poll); !taken.ok()) return taken;
   }
   if (Status drained = drain(poll); !drained.ok()) return drained;

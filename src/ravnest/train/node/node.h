@@ -13,6 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -40,6 +41,8 @@
 #include "ravnest/train/node/batch_sink.h"
 #include "ravnest/train/node/farewell.h"
 #include "ravnest/train/node/node_checkpoints.h"
+#include "ravnest/train/node/round_checkpoints.h"
+#include "ravnest/train/node/run_choice.h"
 #include "ravnest/train/node/run_record.h"
 #include "ravnest/train/node/training_options.h"
 #include "ravnest/transport/endpoint.h"
@@ -163,6 +166,18 @@ class Node final : public BatchSink {
   Status take_snapshots_of_epoch(std::uint64_t epoch, const Poll& poll);
   Status take_snapshots(const Poll& poll);
   Status on_checkpointing(int from, wire::Checkpointing checkpointing);
+  // With other clusters (node_clusters.cpp).
+  bool makes_round_checkpoints() const;
+  std::vector<std::string> roots() const;
+  void make_round_checkpoints(NodeCheckpointsOptions& options, cluster::DriverOptions& driver);
+  Status on_other_cluster(const std::string& node, wire::Checkpointing checkpointing);
+  void on_gone_elsewhere(const std::string& node);
+  void send_choice() RAVNEST_REQUIRES(choice_mutex_);
+  void offer_run(const std::vector<wire::Ready>& ready);
+  Result<wire::CheckpointRun> choose_with_others(const Poll& poll);
+  std::vector<std::string> clusters_waited_for() const;
+  void on_round_checkpoint(const wire::Attempt& attempt, bool can);
+  Status finish_with_others(const Poll& poll);
   wire::Account account_of(const wire::Task& task);
   wire::Closed closing_of(const std::vector<wire::Account>& accounts);
   void say_early_end(wire::Closed& closed) const;
@@ -180,8 +195,9 @@ class Node final : public BatchSink {
 
   TrainingOptions training_options_;
   std::unique_ptr<RunRecord> record_;
-  std::unique_ptr<NodeCheckpoints> checkpoints_;  // where the run has some
-  std::unique_ptr<average::Averager> averager_;   // where there are other clusters
+  std::unique_ptr<NodeCheckpoints> checkpoints_;         // where the run has some
+  std::unique_ptr<RoundCheckpoints> round_checkpoints_;  // root: with other clusters
+  std::unique_ptr<average::Averager> averager_;          // where there are other clusters
   std::unique_ptr<worker::ModelWorker> worker_;
   std::unique_ptr<cluster::Driver> driver_;
 
@@ -191,6 +207,12 @@ class Node final : public BatchSink {
   mutable Mutex stop_mutex_;
   std::optional<Farewell> stop_ RAVNEST_GUARDED_BY(stop_mutex_);  // why the run is to end
   std::optional<std::string> end_wanted_ RAVNEST_GUARDED_BY(stop_mutex_);
+  std::atomic<bool> choosing_ = false;  // root: this call is the one in which all clusters choose
+  mutable Mutex choice_mutex_;
+  ConditionVariable choice_changed_;
+  std::optional<RunChoice> choice_ RAVNEST_GUARDED_BY(choice_mutex_);  // root: with other clusters
+  // The checkpoint of the last round of all, which is made when what comes after training is done; 0: none.
+  std::uint64_t last_round_ RAVNEST_GUARDED_BY(choice_mutex_) = 0;
   std::vector<wire::Ready> ready_;  // root: for this call, by stage; of the compute thread
   std::vector<report::NodeSummary> summaries_;
   cluster::DriverStatistics before_;  // this call

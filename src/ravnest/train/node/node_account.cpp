@@ -41,7 +41,7 @@ wire::Closed Node::closing_of(const std::vector<wire::Account>& accounts) {
 void Node::say_early_end(wire::Closed& closed) const {
   const std::string why = end_wanted().value_or("it was asked to end");
   const std::uint64_t last = last_checkpoint();
-  if (last == updates_ && last > 0) {
+  if (last > 0 && (has_rounds() ? last == kept_at_the_end_ : last == updates_)) {
     closed.ended_early = text(why, ": the run ends after the checkpoint of update ", last);
   } else {
     closed.unsaved = text(why, ": the run ends without a checkpoint of update ", updates_, "; ",

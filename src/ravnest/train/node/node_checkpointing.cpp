@@ -22,6 +22,10 @@ void Node::make_checkpoints(worker::ModelWorkerOptions& worker, cluster::DriverO
   driver.on_checkpointing = [this](int from, wire::Checkpointing checkpointing) {
     return on_checkpointing(from, std::move(checkpointing));
   };
+  driver.on_other_cluster = [this](const std::string& node, wire::Checkpointing checkpointing) {
+    return on_other_cluster(node, std::move(checkpointing));
+  };
+  driver.on_gone_elsewhere = [this](const std::string& node) { on_gone_elsewhere(node); };
   if (!training_options_.checkpoints.wanted()) return;
   NodeCheckpointsOptions options;
   options.checkpoints = training_options_.checkpoints;
@@ -33,12 +37,13 @@ void Node::make_checkpoints(worker::ModelWorkerOptions& worker, cluster::DriverO
   options.post = [this](int stage, wire::Checkpointing said) { driver_->post(stage, std::move(said)); };
   options.mark = [this](std::uint64_t checkpoint) { return record_->mark(checkpoint); };
   options.warn = [this](const std::string& line) { warn(line); };
+  if (has_rounds()) make_round_checkpoints(options, driver);
   checkpoints_ = std::make_unique<NodeCheckpoints>(std::move(options));
   due_ = checkpoint::Due(training_options_.checkpoints.every);
   due_.begin(0, 0, SystemClock().now());
   worker.on_snapshot = [this](worker::Snapshot snapshot) { checkpoints_->take(std::move(snapshot)); };
   driver.on_end = [this](wire::Task& task) -> Status {
-    if (!task.checkpoints) return {};
+    if (!task.checkpoints || !task.checkpoints->run.empty()) return {};  // or other clusters have chosen, too
     auto chosen = checkpoints_->choose(ready_);
     if (!chosen.ok()) return chosen.status();
     task.checkpoints = std::move(*chosen);
@@ -60,13 +65,20 @@ Status Node::begin_run(const std::map<std::string, std::string>& settings, const
   ready.settings.push_back({"checkpoint", checkpoint::words(wanted.every)});
   ready.settings.push_back({"resume", wanted.resume.empty() ? "no" : wanted.resume});
   ready.settings.push_back({"the object storage of checkpoints", checkpoints_->object_storage()});
+  choosing_ = is_root() && has_rounds();
   if (Status begun = begin_call(std::move(ready), /*trains=*/false); !begun.ok()) return begun;
   wire::Task task;
   task.checkpoints.emplace();  // the driver has the last word on it
+  if (is_root() && has_rounds()) {
+    auto chosen = choose_with_others(poll);
+    if (!chosen.ok()) return chosen.status();
+    task.checkpoints = std::move(*chosen);
+  }
   const auto closed = is_root() ? finish(std::move(task), /*goes_on=*/false, poll) : serve(poll);
   if (!closed.ok()) return closed.status();
   if (Status removed = checkpoints_->remove_later(); !removed.ok()) return removed;
   const auto& resumed = checkpoints_->resumed();
+  if (round_checkpoints_) round_checkpoints_->begin(position_, resumed ? resumed->updates : 0, SystemClock().now());
   if (resumed) {
     warn(text("goes on from the checkpoint of update ", resumed->updates, " in ", checkpoints_->source_name()));
     if (is_root()) say_what_changed(*resumed);
@@ -130,16 +142,18 @@ Status Node::go_on_from(const wire::CheckpointRun& run) {
   const checkpoint::Manifest& from = *checkpoints_->resumed();
   reach(from.position.epoch);
   options_kept_ = worker_->options_kept(**part);
-  if (Status restored = worker_->restore(**part, from.updates); !restored.ok()) return restored;
+  const std::uint64_t updates = from.position.updates > 0 ? from.position.updates : from.updates;
+  if (Status restored = worker_->restore(**part, updates); !restored.ok()) return restored;
   if (!is_root()) return {};
   driver_->go_on_after(from.position.passes);
   position_ = from.position;
-  updates_ = from.updates;
+  updates_ = updates;
   due_.begin(updates_, position_.epoch, SystemClock().now());
-  record_->go_on({.updates = from.updates,
+  record_->go_on({.updates = updates,
                   .accuracies = from.position.validations,
                   .window_loss = from.position.window_loss,
-                  .accuracy = from.accuracy});
+                  .accuracy = from.accuracy,
+                  .trained = from.position.trained});
   return {};
 }
 
@@ -150,7 +164,7 @@ const std::optional<checkpoint::Manifest>& Node::resumed() const {
 
 // The pass that ends with the update after which there are `updates_`.
 void Node::mark_if_due(stage::Offer& last_part) {
-  if (!makes_checkpoints()) return;
+  if (!makes_checkpoints() || has_rounds()) return;  // with other clusters, rounds say when
   const TimePoint now = SystemClock().now();
   if (!due_.after_update(updates_, now) || checkpoints_->under_way()) return;
   last_part.checkpoint = updates_;
@@ -191,8 +205,15 @@ Status Node::take_snapshots(const Poll& poll) {
 Status Node::on_checkpointing(int from, wire::Checkpointing checkpointing) {
   if (const auto* wanted = std::get_if<wire::EndWanted>(&checkpointing)) {
     if (!is_root()) return invalid("only the root ends a run");
-    const MutexLock lock(stop_mutex_);
-    if (!end_wanted_) end_wanted_ = text(name_of(from), " ", printable(wanted->why));
+    const std::string why = text(name_of(from), " ", printable(wanted->why));
+    {
+      const MutexLock lock(stop_mutex_);
+      if (!end_wanted_) end_wanted_ = why;
+    }
+    // All clusters end together, so that the last round is one of all.
+    for (const std::string& root : roots()) {
+      if (root != name()) driver_->post(root, wire::EndWanted{why});
+    }
     return {};
   }
   if (!checkpoints_) return invalid("it speaks of checkpoints, and this node was given none to make");

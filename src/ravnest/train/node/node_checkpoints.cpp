@@ -11,6 +11,7 @@
 #include "ravnest/checkpoint/assemble.h"
 #include "ravnest/checkpoint/part_file.h"
 #include "ravnest/checkpoint/settings.h"
+#include "ravnest/train/node/run_choice.h"
 
 namespace ravnest::train {
 namespace {
@@ -27,29 +28,6 @@ std::string now_in_utc() {
   std::string written(32, '\0');
   written.resize(std::strftime(written.data(), written.size(), "%Y-%m-%dT%H:%M:%SZ", &parts));
   return written;
-}
-
-bool same(const ReadableCheckpoint& a, const ReadableCheckpoint& b) { return a.run == b.run && a.updates == b.updates; }
-
-bool has(const wire::Ready& ready, const ReadableCheckpoint& wanted) {
-  return std::ranges::any_of(ready.checkpoints, [&](const ReadableCheckpoint& each) { return same(each, wanted); });
-}
-
-// With the runs, where they are not all of one.
-std::string in_words(const std::vector<ReadableCheckpoint>& checkpoints, bool runs) {
-  if (checkpoints.empty()) return "none";
-  std::vector<std::string> updates;
-  for (const ReadableCheckpoint& each : checkpoints)
-    updates.push_back(text(each.updates, runs ? text(" of run ", printable(each.run)) : ""));
-  return text(updates.size() == 1 ? "that of update " : "those of updates ", join(updates));
-}
-
-bool are_of_several_runs(const std::vector<wire::Ready>& ready) {
-  std::set<std::string> runs;
-  for (const wire::Ready& each : ready) {
-    for (const ReadableCheckpoint& checkpoint : each.checkpoints) runs.insert(checkpoint.run);
-  }
-  return runs.size() > 1;
 }
 
 }  // namespace
@@ -124,9 +102,13 @@ bool NodeCheckpoints::is_of_this_plan(const Manifest& manifest) const {
   return manifest.plan == options_.plan && manifest.strategy == "pipeline";
 }
 
+bool NodeCheckpoints::has_own_part(const Manifest& manifest) const {
+  return is_of_this_plan(manifest) &&
+         checkpoint::has_part(manifest, part_name(options_.cluster, options_.clusters, options_.stage));
+}
+
 checkpoint::VerifyOptions NodeCheckpoints::own_parts(const Manifest& manifest) const {
-  if (!is_of_this_plan(manifest))
-    return {.parts = checkpoint::parts_of_copy(manifest, options_.cluster), .progress = {}};
+  if (!has_own_part(manifest)) return {.parts = checkpoint::parts_of_copy(manifest, options_.cluster), .progress = {}};
   return {.parts = {part_name(options_.cluster, options_.clusters, options_.stage)}, .progress = {}};
 }
 
@@ -162,44 +144,42 @@ Result<std::vector<ReadableCheckpoint>> NodeCheckpoints::readable() {
   return said;
 }
 
-Result<wire::CheckpointRun> NodeCheckpoints::choose(const std::vector<wire::Ready>& ready) const {
-  std::vector<ReadableCheckpoint> common;
-  bool any = false;
-  for (const wire::Ready& each : ready) any = any || !each.checkpoints.empty();
-  for (const ReadableCheckpoint& each : ready.front().checkpoints) {
-    if (std::ranges::all_of(ready, [&](const wire::Ready& stage) { return has(stage, each); })) common.push_back(each);
-  }
+Result<wire::RunOffer> NodeCheckpoints::offer(const std::vector<wire::Ready>& ready) const {
+  std::vector<ReadableBy> all;
+  for (std::size_t stage = 0; stage < ready.size(); ++stage)
+    all.push_back({options_.nodes[stage], ready[stage].checkpoints});
+  auto common = readable_by_all(all);
+  if (!common.ok()) return common.status();
   const std::string& wanted = resume_.which;
   const std::string& folder = source_name_;
-  if (common.empty() && any) {
-    const bool runs = are_of_several_runs(ready);
-    std::vector<std::string> who;
-    for (std::size_t stage = 0; stage < ready.size(); ++stage)
-      who.push_back(text(options_.nodes[stage], " can go on from ", in_words(ready[stage].checkpoints, runs)));
-    return not_found(
-        "no checkpoint can be read by all nodes: ", join(who, "; "),
-        ". Copy the parts that are missing to those nodes' folders, or begin anew without resume, in other folders");
-  }
-  if (common.empty() && !wanted.empty()) {
+  if (common->empty() && !wanted.empty()) {
     if (wanted != "newest")
       return not_found("there is no checkpoint in ", folder, " that ", wanted,
                        " could mean: begin anew without resume");
     options_.warn(text("there is no checkpoint in ", folder, " to go on from: the run begins anew"));
   }
-  if (common.empty()) return wire::CheckpointRun{random_id(12), 0};
-  const auto better = [&](const ReadableCheckpoint& a, const ReadableCheckpoint& b) {
-    if (wanted == "best" && a.accuracy != b.accuracy) return a.accuracy < b.accuracy;
-    return a.updates < b.updates;
-  };
-  const ReadableCheckpoint& chosen = *std::ranges::max_element(common, better);
-  if (wanted == "best" && !chosen.accuracy)
+  if (const auto chosen = preferred(*common, wanted); chosen && wanted == "best" && !chosen->accuracy)
     return not_found("no checkpoint in ", folder,
                      " knows how good its weights are: go on from the newest, or validate while training");
-  if (const Readable* own = known(chosen.run, chosen.updates)) {
-    if (auto changes = checkpoint::changed_settings(own->checkpoint.manifest, settings_); !changes.ok())
-      return changes.status();
-  }
-  return wire::CheckpointRun{chosen.run, chosen.updates};
+  return wire::RunOffer{wanted, std::move(*common)};
+}
+
+Status NodeCheckpoints::fits(const wire::CheckpointRun& chosen) const {
+  const Readable* own = known(chosen.run, chosen.updates);
+  if (own == nullptr) return {};
+  Manifest manifest = own->checkpoint.manifest;
+  manifest.position = position_in(manifest);
+  return checkpoint::changed_settings(manifest, settings_).status();
+}
+
+Result<wire::CheckpointRun> NodeCheckpoints::choose(const std::vector<wire::Ready>& ready) const {
+  const auto own = offer(ready);
+  if (!own.ok()) return own.status();
+  const auto preferred_one = preferred(own->checkpoints, own->wanted);
+  if (!preferred_one) return wire::CheckpointRun{random_id(12), 0};
+  const wire::CheckpointRun chosen{preferred_one->run, preferred_one->updates};
+  if (Status status = fits(chosen); !status.ok()) return status;
+  return chosen;
 }
 
 Result<std::optional<checkpoint::Part>> NodeCheckpoints::begin(const wire::CheckpointRun& run,
@@ -225,6 +205,8 @@ Result<std::optional<checkpoint::Part>> NodeCheckpoints::begin(const wire::Check
   auto part = read(from, weights, buffers);
   if (!part.ok()) return part.status();
   resumed_ = from.manifest;
+  resumed_->position = position_in(from.manifest);
+  joins_ = run.joins;
   const MutexLock lock(mutex_);
   last_ = run.updates;
   return std::optional(std::move(*part));
@@ -246,7 +228,7 @@ Result<Checkpoint> NodeCheckpoints::fetched(const Readable& readable) {
 
 Result<checkpoint::Part> NodeCheckpoints::read(const Checkpoint& from, const std::set<std::string>& weights,
                                                const std::set<std::string>& buffers) const {
-  if (is_of_this_plan(from.manifest))
+  if (has_own_part(from.manifest))
     return checkpoint::read_part_of(from, part_name(options_.cluster, options_.clusters, options_.stage));
   const auto whole = checkpoint::read_whole(from, options_.cluster);
   if (!whole.ok()) return whole.status();
@@ -257,7 +239,7 @@ Result<checkpoint::Part> NodeCheckpoints::read(const Checkpoint& from, const std
 }
 
 Status NodeCheckpoints::remove_later() {
-  if (!resumed_) return {};
+  if (!resumed_ || joins_) return {};  // what others have made meanwhile stays
   const Manifest& from = *resumed_;
   const auto listing = store_->list();
   std::vector<std::string> later;
@@ -286,7 +268,7 @@ bool NodeCheckpoints::wait_for_last(TimePoint deadline) const {
 
 void NodeCheckpoints::announce(std::uint64_t checkpoint, const checkpoint::DataPosition& position) {
   const MutexLock lock(mutex_);
-  under_way_ = UnderWay{checkpoint, position, {}, {}};
+  under_way_ = UnderWay{checkpoint, position, {}, {}, {}};
 }
 
 void NodeCheckpoints::take(worker::Snapshot snapshot) {
@@ -367,9 +349,6 @@ Status NodeCheckpoints::on_part(int from, const wire::PartWritten& written) {
       under_way_->parts.insert_or_assign(from, std::move(*entry));
       if (under_way_->parts.size() < options_.nodes.size()) return {};
       done = under_way_;
-    } else {
-      under_way_.reset();
-      changed_.notify_all();
     }
   }
   if (done) {
@@ -377,13 +356,31 @@ Status NodeCheckpoints::on_part(int from, const wire::PartWritten& written) {
         [this, complete_one = std::make_shared<UnderWay>(std::move(*done))] { complete(std::move(*complete_one)); });
     return {};
   }
+  const std::string why = text(options_.nodes[static_cast<std::size_t>(from)], ": ", *written.failure);
+  if (options_.clusters > 1)
+    hand_in(written.checkpoint, unavailable(why));
+  else
+    give_up(written.checkpoint, why);
+  return {};
+}
+
+void NodeCheckpoints::give_up(std::uint64_t checkpoint, const std::string& why) {
+  {
+    const MutexLock lock(mutex_);
+    shares_.erase(checkpoint);
+    if (!under_way_ || under_way_->checkpoint != checkpoint) return;
+    under_way_.reset();
+    changed_.notify_all();
+  }
   const std::string last =
       this->last() == 0 ? "there is none yet" : text("the last one is that of update ", this->last());
-  options_.warn(text("no checkpoint of update ", written.checkpoint, ": ",
-                     options_.nodes[static_cast<std::size_t>(from)], ": ", *written.failure, "; ", last));
-  for (int stage = 1; stage < static_cast<int>(options_.nodes.size()); ++stage)
-    options_.post(stage, wire::CheckpointOver{written.checkpoint, {}});
-  return {};
+  options_.warn(text("no checkpoint of update ", checkpoint, ": ", why, "; ", last));
+  relay({checkpoint, {}});
+}
+
+// To the own stages.
+void NodeCheckpoints::relay(const wire::CheckpointOver& over) {
+  for (int stage = 1; stage < static_cast<int>(options_.nodes.size()); ++stage) options_.post(stage, over);
 }
 
 Manifest NodeCheckpoints::manifest_of(UnderWay done) const {
@@ -408,13 +405,26 @@ Manifest NodeCheckpoints::manifest_of(UnderWay done) const {
 
 void NodeCheckpoints::complete(UnderWay done) {
   const std::uint64_t checkpoint = done.checkpoint;
-  wire::CheckpointOver over{checkpoint, {}};
+  Share made = [&]() -> Share {
+    try {
+      return manifest_of(std::move(done));
+    } catch (const std::exception& error) {
+      return internal(error.what());  // others wait for a word of it
+    }
+  }();
+  if (options_.clusters > 1) return hand_in(checkpoint, std::move(made));
+  if (!made.ok()) return give_up(checkpoint, made.status().message());
+  finish(*made);
+}
+
+// All parts are there.
+void NodeCheckpoints::finish(const Manifest& manifest) {
+  wire::CheckpointOver over{manifest.updates, {}};
   const Status kept = [&]() -> Status {
     try {
-      Manifest manifest = manifest_of(std::move(done));
       over.manifest = encode(manifest);
       Status written = keep(manifest);
-      if (written.ok() && uploads_) uploads_->complete(std::move(manifest));
+      if (written.ok() && uploads_) uploads_->complete(manifest);
       return written;
     } catch (const std::exception& error) {
       return internal(error.what());
@@ -422,11 +432,17 @@ void NodeCheckpoints::complete(UnderWay done) {
   }();
   if (!kept.ok()) {
     over.manifest.reset();
-    options_.warn(text("no checkpoint of update ", checkpoint, ": ", kept.message()));
+    options_.warn(text("no checkpoint of update ", manifest.updates, ": ", kept.message()));
   }
-  for (int stage = 1; stage < static_cast<int>(options_.nodes.size()); ++stage) options_.post(stage, over);
+  relay(over);
+  std::vector<std::uint32_t> others;
+  {
+    const MutexLock lock(mutex_);
+    if (under_way_) others = under_way_->participants;
+  }
+  tell_clusters(over, others);
   const MutexLock lock(mutex_);
-  if (kept.ok()) last_ = checkpoint;
+  if (kept.ok()) last_ = manifest.updates;
   under_way_.reset();
   changed_.notify_all();
 }

@@ -11,6 +11,9 @@
 //   more than one snapshot of a stage waits.
 // - Where checkpoints are in object storage all of this is about a folder of this machine, and node_uploads.h brings
 //   them up.
+// With several clusters a checkpoint is of all that have held a round together: each root gathers its own cluster's
+// parts as above, and the root of the first of those clusters gathers what the others have and writes the manifest.
+// Where one of them is lost before its parts are there, the checkpoint is given up.
 // Before it trains, each node says which checkpoints it could go on from (`readable`), the root chooses (`choose`), and
 // all begin with it (`begin`).
 //
@@ -52,6 +55,9 @@ struct NodeCheckpointsOptions {
   std::uint32_t clusters = 1;
   // To the stage's node; the root may send to itself.
   std::function<void(int stage, wire::Checkpointing checkpointing)> post;
+  // Root: to that of another cluster; and the names of all, by cluster.
+  std::function<void(std::uint32_t cluster, wire::Checkpointing checkpointing)> post_to_cluster = {};
+  std::vector<std::string> roots = {};
   // Root: how the run's files stood at a checkpoint.
   std::function<std::optional<RecordMark>(std::uint64_t checkpoint)> mark;
   std::function<void(const std::string& line)> warn;
@@ -80,6 +86,10 @@ class NodeCheckpoints {
   // The root's choice of what all can read, by stage; a new run where none is to be gone on from. kInvalid where nodes
   // have checkpoints, and none in common, and for settings that may not change.
   Result<wire::CheckpointRun> choose(const std::vector<wire::Ready>& ready) const;
+  // The same of a root of several clusters, in two steps: what its own cluster can read; and whether what all clusters
+  // have chosen of it can be gone on from with these settings.
+  Result<wire::RunOffer> offer(const std::vector<wire::Ready>& ready) const;
+  Status fits(const wire::CheckpointRun& chosen) const;
   // The part that this stage goes on with, for tensors of these names, fetched where it is not here; none where the run
   // begins anew. Fails where the folder cannot be written to, or has another run's checkpoints.
   Result<std::optional<checkpoint::Part>> begin(const wire::CheckpointRun& run, const std::set<std::string>& weights,
@@ -102,9 +112,17 @@ class NodeCheckpoints {
   bool is_behind() const { return uploads_ && uploads_->is_behind(); }
   // Root: the pass that says so is offered next. `position` is that after it.
   void announce(std::uint64_t checkpoint, const checkpoint::DataPosition& position);
+  // With several clusters: a round holds of which these make a checkpoint; what is announced later is that one. Their
+  // snapshots come now; or this cluster can take none, because of `failure`.
+  void expect(std::vector<std::uint32_t> participants);
+  void announce_with_others(std::uint64_t checkpoint, const checkpoint::DataPosition& position);
+  void announce_failure(std::uint64_t checkpoint, const std::string& failure);
   // From the worker.
   void take(worker::Snapshot snapshot);
   Status on_message(int from, wire::Checkpointing checkpointing);
+  // Root: from that of another cluster; and that it is gone.
+  Status on_cluster(std::uint32_t from, wire::Checkpointing checkpointing);
+  void on_cluster_gone(std::uint32_t cluster);
   // Root: whether none is under way by then.
   bool wait_for_last(TimePoint deadline) const;
   // Until all that was begun here is written, and up where it goes to object storage.
@@ -124,7 +142,10 @@ class NodeCheckpoints {
     checkpoint::DataPosition position;
     std::map<int, checkpoint::PartEntry> parts;  // by stage
     std::vector<std::string> order;
+    std::vector<std::uint32_t> participants = {};  // of several clusters
   };
+  // What a cluster has of a checkpoint: its manifest, or why there is none.
+  using Share = Result<checkpoint::Manifest>;
 
   bool is_root() const { return options_.stage == 0; }
   const std::string& own_name() const { return options_.nodes[static_cast<std::size_t>(options_.stage)]; }
@@ -133,6 +154,8 @@ class NodeCheckpoints {
                                 const std::set<std::string>& buffers) const;
   checkpoint::VerifyOptions own_parts(const checkpoint::Manifest& manifest) const;
   Result<checkpoint::Checkpoint> fetched(const Readable& readable);
+  checkpoint::DataPosition position_in(const checkpoint::Manifest& manifest) const;
+  bool has_own_part(const checkpoint::Manifest& manifest) const;
   const Readable* known(const std::string& run, std::uint64_t updates) const;
   Status open_stores();
   Result<std::vector<checkpoint::Checkpoint>> candidates();
@@ -142,6 +165,14 @@ class NodeCheckpoints {
   void on_over(const wire::CheckpointOver& over);
   checkpoint::Manifest manifest_of(UnderWay done) const;
   void complete(UnderWay done);
+  void finish(const checkpoint::Manifest& manifest);
+  void give_up(std::uint64_t checkpoint, const std::string& why);
+  void hand_in(std::uint64_t checkpoint, Share share);
+  void take_share(std::uint64_t checkpoint, std::uint32_t cluster, Share share);
+  void join_shares(std::uint64_t checkpoint);
+  void tell_clusters(const wire::CheckpointOver& over, const std::vector<std::uint32_t>& clusters);
+  void relay(const wire::CheckpointOver& over);
+  std::string name_of(std::uint32_t cluster) const;
   Status keep(const checkpoint::Manifest& manifest);
   void stop_stores() RAVNEST_REQUIRES(mutex_);
   bool is_stopped() const;
@@ -157,6 +188,7 @@ class NodeCheckpoints {
   std::map<std::string, std::string> settings_;
   std::vector<Readable> readable_;
   std::optional<checkpoint::Manifest> resumed_;
+  bool joins_ = false;  // others of the run train already
   std::string run_;
 
   mutable Mutex mutex_;
@@ -168,6 +200,11 @@ class NodeCheckpoints {
   std::optional<UnderWay> under_way_ RAVNEST_GUARDED_BY(mutex_);
   std::optional<std::uint64_t> writing_ RAVNEST_GUARDED_BY(mutex_);  // the snapshot that waits or is written
   std::uint64_t last_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  // With several clusters: of the last round of which a checkpoint is made, and those that are gone since it held.
+  std::vector<std::uint32_t> participants_ RAVNEST_GUARDED_BY(mutex_);
+  std::set<std::uint32_t> gone_ RAVNEST_GUARDED_BY(mutex_);
+  // By checkpoint: what clusters have of it. Others may be ahead of this one's own announcement.
+  std::map<std::uint64_t, std::map<std::uint32_t, Share>> shares_ RAVNEST_GUARDED_BY(mutex_);
   std::unique_ptr<NodeUploads> uploads_;  // where the run has begun and its checkpoints go to object storage
   std::thread writer_;                    // last: it uses all above
 };

@@ -45,6 +45,9 @@ void Node::join_rounds(worker::ModelWorkerOptions& worker, cluster::DriverOption
   options.codec = training_options_.codec;
   options.outer = training_options_.pipeline.outer;
   options.log = options_.log;
+  if (is_root() && training_options_.checkpoints.wanted()) {
+    options.on_checkpoint = [this](const wire::Attempt& attempt, bool can) { on_round_checkpoint(attempt, can); };
+  }
   averager_ = std::make_unique<average::Averager>(std::move(options), *endpoint_);
   worker.averaging = averager_.get();
   worker.averaging_groups = names_by_group(engine_.model(), averaging_groups);

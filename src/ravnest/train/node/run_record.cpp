@@ -61,6 +61,36 @@ void RunRecord::go_on(const RecordMark& mark) {
   accuracy_lines_ = mark.accuracies;
   window_loss_ = mark.window_loss;
   accuracy_ = mark.accuracy;
+  behind_ = mark;
+  behind_.accuracy.reset();
+}
+
+void RunRecord::remember(std::uint64_t trained) {
+  const MutexLock lock(mutex_);
+  remember_ = trained;
+  remembered_.reset();
+  keep_as_.reset();
+  remember_now();
+}
+
+void RunRecord::keep_as(std::uint64_t checkpoint) {
+  const MutexLock lock(mutex_);
+  keep_as_ = checkpoint;
+  remember_now();
+}
+
+void RunRecord::remember_now() {
+  if (behind_.trained != remember_) return;
+  if (!remembered_) remembered_ = behind_;
+  if (!keep_as_) return;
+  if (remembered_->accuracy) accuracy_is_new_ = false;
+  mark_ = {*std::exchange(keep_as_, std::nullopt), *remembered_};
+}
+
+// Its last pass was reported.
+void RunRecord::end_batch() {
+  behind_ = {updates_, accuracy_lines_, window_loss_, accuracy_is_new_ ? accuracy_ : std::nullopt, behind_.trained + 1};
+  remember_now();
 }
 
 RecordMark RunRecord::mark_now() const {
@@ -132,9 +162,14 @@ Status RunRecord::take_in(const Expected& expected, wire::Report& report, std::s
     options_.progress->on_loss(offer.epoch - first_epoch_ + 1, offer.index + 1, expected.samples, report.loss,
                                SystemClock().now());
   const Status checked = check_loss(expected, report.loss, by);
-  if (!offer.update) return checked;
+  const bool ends_batch = offer.part + 1 == offer.parts;
+  if (!offer.update) {
+    if (ends_batch) end_batch();
+    return checked;
+  }
   ++updates_;
   Status written = append(losses_, options_.loss_file, std::exchange(window_loss_, 0), kLossDecimals, updates_ - 1);
+  if (ends_batch) end_batch();
   if (offer.checkpoint > 0) mark_ = {offer.checkpoint, mark_now()};
   return checked.ok() ? written : checked;
 }
@@ -165,6 +200,7 @@ Status RunRecord::end_sweep(Sweep sweep) {
   validated_ = updates_;
   accuracy_.reset();
   if (counted == 0) return {};
+  accuracy_is_new_ = sweep == Sweep::kValidation;
   accuracy_ = 100.0 * static_cast<double>(correct) / static_cast<double>(counted);
   if (sweep == Sweep::kEvaluation) return {};
   if (options_.progress) options_.progress->on_accuracy(*accuracy_, SystemClock().now());

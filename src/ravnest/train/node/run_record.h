@@ -45,6 +45,7 @@ struct RecordMark {
   std::uint64_t accuracies = 0;                   // lines of the other
   double window_loss = 0;                         // of batches since the last update
   std::optional<double> accuracy = std::nullopt;  // of the validation of these very weights
+  std::uint64_t trained = 0;                      // batches, where that is counted: `remember`
 };
 
 class RunRecord {
@@ -64,6 +65,12 @@ class RunRecord {
   Status expect_end(Sweep sweep);
   // A snapshot pass for that checkpoint is expected, which nobody reports on. Fails as expect_end.
   Status expect_checkpoint(std::uint64_t checkpoint);
+  // For checkpoints that are made of rounds with other clusters, of which the number is not known before they hold. How
+  // all stands behind so many batches that train, reports to come among it, is remembered until this is said again; the
+  // accuracy is then that of the last validation, unless an earlier checkpoint had it.
+  void remember(std::uint64_t trained);
+  // What is remembered is of that checkpoint.
+  void keep_as(std::uint64_t checkpoint);
   // The run goes on from a checkpoint: the files are cut to it with the next line, lines that are missing are said. To
   // be called before anything else.
   void go_on(const RecordMark& mark);
@@ -95,6 +102,8 @@ class RunRecord {
   };
 
   RecordMark mark_now() const RAVNEST_REQUIRES(mutex_);
+  void end_batch() RAVNEST_REQUIRES(mutex_);
+  void remember_now() RAVNEST_REQUIRES(mutex_);
   Status append(std::optional<report::RecordFile>& file, const std::filesystem::path& path, double value, int decimals,
                 std::uint64_t lines_before) RAVNEST_REQUIRES(mutex_);
   Status take_in(const Expected& expected, wire::Report& report, std::string_view by) RAVNEST_REQUIRES(mutex_);
@@ -114,6 +123,11 @@ class RunRecord {
   bool goes_on_ RAVNEST_GUARDED_BY(mutex_) = false;         // from a checkpoint
   std::uint64_t validated_ RAVNEST_GUARDED_BY(mutex_) = 0;  // updates when the last sweep ended
   std::optional<std::pair<std::uint64_t, RecordMark>> mark_ RAVNEST_GUARDED_BY(mutex_);  // by checkpoint
+  RecordMark behind_ RAVNEST_GUARDED_BY(mutex_);  // the last batch that was reported
+  std::uint64_t remember_ RAVNEST_GUARDED_BY(mutex_) = 0;
+  std::optional<RecordMark> remembered_ RAVNEST_GUARDED_BY(mutex_);  // once all reports before it have come
+  std::optional<std::uint64_t> keep_as_ RAVNEST_GUARDED_BY(mutex_);  // when they have
+  bool accuracy_is_new_ RAVNEST_GUARDED_BY(mutex_) = false;          // no checkpoint had it
   bool stop_at_nan_ RAVNEST_GUARDED_BY(mutex_) = false;
   report::BadLosses bad_losses_ RAVNEST_GUARDED_BY(mutex_);
   bool finite_ RAVNEST_GUARDED_BY(mutex_) = true;                            // the last loss

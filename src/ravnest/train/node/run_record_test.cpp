@@ -131,6 +131,42 @@ TEST_F(Record, ALossThatIsNotFiniteMayBeAFailure) {
   EXPECT_EQ(losses(), "1.0000\n-inf\n");
 }
 
+// Of a checkpoint's batch, whichever comes first: its report, the round that remembers it, or that it holds.
+TEST_F(Record, HowAllStoodBehindABatchIsKeptForACheckpoint) {
+  for (int i = 0; i < 6; ++i) record_.expect({.update = i % 2 == 1}, 10);
+  const auto report = [&] { ASSERT_TRUE(record_.on_report({.loss = 1, .outputs = {}}).ok()); };
+  report();
+  report();
+  record_.remember(2);
+  report();
+  record_.keep_as(40);
+  EXPECT_EQ(record_.mark(40)->updates, 1U);
+  EXPECT_EQ(record_.mark(40)->window_loss, 0);
+  record_.remember(5);
+  record_.keep_as(80);
+  EXPECT_FALSE(record_.mark(80));
+  report();
+  report();
+  EXPECT_EQ(record_.mark(80)->updates, 2U);
+  EXPECT_EQ(record_.mark(80)->window_loss, 1);
+}
+
+TEST_F(Record, TheFirstCheckpointAfterAValidationHasItsAccuracy) {
+  const auto train = [&](std::uint64_t trained, std::uint64_t checkpoint) {
+    record_.expect({.update = true}, 10);
+    ASSERT_TRUE(record_.on_report({.loss = 1, .outputs = {}}).ok());
+    record_.remember(trained);
+    record_.keep_as(checkpoint);
+  };
+  record_.expect({.kind = PassKind::kValidate}, 0);
+  ASSERT_TRUE(record_.expect_end(Sweep::kValidation).ok());
+  ASSERT_TRUE(record_.on_report({.samples = 4, .correct = 1, .outputs = {}}).ok());
+  train(1, 10);
+  EXPECT_EQ(record_.mark(10)->accuracy, 25.0);
+  train(2, 20);
+  EXPECT_FALSE(record_.mark(20)->accuracy);
+}
+
 TEST_F(Record, AReportThatNobodyAskedForIsAFailure) {
   EXPECT_EQ(record_.on_report({.pass = 3, .outputs = {}}).code(), Code::kInternal);
 }

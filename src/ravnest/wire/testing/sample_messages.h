@@ -48,6 +48,8 @@ inline ClusterState sample_state() {
           .newcomer = true,
           .complete = false,
           .weight = 0.5,
+          .checkpoint = 23,
+          .checkpoint_due = true,
           .missing = {19, 20},
           .companions = {21, 22}};
 }

@@ -1,4 +1,7 @@
-"""What users write: checkpointing_script.py EPOCHS EVERY RESUME [SECONDS_PER_BATCH]; nodes have a folder each."""
+"""What users write: checkpointing_script.py EPOCHS EVERY RESUME [SECONDS_PER_BATCH]; nodes have a folder each.
+
+Where the plan has several clusters, each trains on its share, and they drain for rounds.
+"""
 
 import os
 import sys
@@ -20,6 +23,8 @@ with Node(
     labels=train,
     test_labels=val,
     schedule="sync",
+    average="drain",
+    reduce_factor=2,
 ) as node:
     Trainer(
         node=node,
@@ -27,6 +32,7 @@ with Node(
         val_loader=val,
         epochs=epochs,
         save=True,
+        shard=True,
         checkpoint=f"checkpoints/{os.environ['RAVNEST_NODE']}",
         checkpoint_every=every,
         resume=resume,

@@ -1,0 +1,217 @@
+"""Several clusters that go on from a checkpoint: with the numbers of a run that was never ended."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from support.checkpoints import read_safetensors
+from support.nodes import Cluster, plan_graph, wait_for
+from support.pools import write_local_pool
+from support.small_net import criterion, loaders, make_net
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+import ravnest
+from ravnest import Trainer
+
+pytestmark = pytest.mark.slow
+
+BATCH = 10  # of 140 samples: seven batches of an epoch for each of two clusters
+
+
+class Dropping(nn.Module):
+    """The small network with dropout, whose masks are keyed by the step."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = make_net()
+        self.net.body.insert(3, nn.Dropout(0.25))
+
+    def forward(self, x):
+        return self.net(x)
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory):
+    path = tmp_path_factory.mktemp("graph") / "net.pt2"
+    torch.manual_seed(0)
+    return ravnest.load(ravnest.capture(Dropping(), (torch.randn(20, 12),), path=path))
+
+
+def planned(folder: Path, graph, nodes: int, size: int) -> Cluster:
+    """Nodes in clusters of so many."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_local_pool(folder / "node_data", nodes)
+    plan = plan_graph(graph, folder / "node_data", min_cluster_size=size)
+    assert [len(cluster.nodes) for cluster in plan.clusters] == [size] * (nodes // size)
+    return Cluster(folder, nodes)
+
+
+class Stopped(Exception):
+    """The end of a run in the middle of it."""
+
+
+class Ending(Dataset):
+    """Samples that end the run after so many batches, when there is a checkpoint."""
+
+    def __init__(self, samples: Dataset, folder: Path, batches: int):
+        self.samples, self.folder, self.left = samples, folder, batches * BATCH
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        if self.left == 0:
+            wait_for(lambda: list(self.folder.glob("*/manifest.json")), "there is no checkpoint")
+            raise Stopped("here")
+        self.left -= 1
+        return self.samples[index]
+
+
+def run(cluster: Cluster, epochs: int, stop_at: int | None = None, trainer=None, **options) -> dict:
+    """name -> the stage's tensors by name; of a run that the roots end after so many batches, nothing."""
+    checkpoints = cluster.folder / "checkpoints"
+
+    def script(make):
+        train, val = loaders(batch=BATCH)
+        with make(
+            **{"optimizer": torch.optim.Adam, "schedule": "sync", "average": "drain", "reduce_factor": 2} | options,
+            criterion=criterion,
+            labels=train,
+            test_labels=val,
+        ) as own:
+            ends = stop_at is not None and own.is_root
+            fed = DataLoader(Ending(train.dataset, checkpoints, stop_at), BATCH, shuffle=True) if ends else train
+            Trainer(
+                node=own,
+                train_loader=fed,
+                val_loader=val,
+                epochs=epochs,
+                **{"checkpoint": checkpoints, "shard": True} | (trainer or {}),
+            ).train()
+            return dict(own.named_parameters()) | dict(own.named_buffers())
+
+    ravnest.set_seed(42)
+    if stop_at is not None:
+        with pytest.raises(Stopped, match="here"):
+            cluster.run(script)
+        return {}
+    return cluster.run(script)
+
+
+FILES = ("losses.txt", "losses_cluster_1.txt", "val_accuracies.txt", "val_accuracies_cluster_1.txt")
+
+
+def assert_same(one: dict, other: dict) -> None:
+    """Each stage has the same tensors, to the bit."""
+    assert one.keys() == other.keys()
+    for node, tensors in one.items():
+        for name, tensor in tensors.items():
+            assert torch.equal(tensor, other[node][name]), (node, name)
+
+
+@pytest.mark.parametrize(
+    ("every", "stop_at", "options"),
+    [
+        ("epoch", 17, {}),
+        ("3 updates", 12, {"schedule": "gpipe", "microbatches": 2, "reduce_factor": 1}),
+        ("4 updates", 12, {"outer": "nesterov", "compression": "int8", "update_frequency": 2}),
+        ("5 updates", 17, {"average_optim": True, "reduce_factor": None}),
+    ],
+    ids=["each epoch", "gpipe", "outer optimizer and compression", "a round per epoch"],
+)
+def test_clusters_that_drain_come_to_the_bits_of_a_run_that_was_never_ended(
+    tmp_path, graph, monkeypatch, every, stop_at, options
+):
+    options = dict(options)
+    trainer = {"checkpoint_every": every} | {name: options.pop(name) for name in ("microbatches",) if name in options}
+    whole = planned(tmp_path / "whole", graph, 4, 2)
+    monkeypatch.chdir(whole.folder)
+    expected = run(whole, 3, trainer=trainer, **options)
+    ended = planned(tmp_path / "ended", graph, 4, 2)
+    monkeypatch.chdir(ended.folder)
+    run(ended, 3, stop_at, trainer=trainer, **options)
+    losses = len((ended.folder / "losses.txt").read_text().splitlines())
+    again = run(ended, 3, trainer=trainer | {"resume": True}, **options)
+    assert_same(again, expected)
+    for file in FILES:
+        assert (ended.folder / file).read_text() == (whole.folder / file).read_text(), file
+    assert losses < len((ended.folder / "losses.txt").read_text().splitlines())
+    assert not (ended.folder / "losses.txt.1").exists()
+
+
+def newest(folder: Path) -> dict:
+    return json.loads(max(folder.glob("checkpoints/*/manifest.json")).read_text())
+
+
+def test_clusters_that_train_on_meanwhile_make_checkpoints_with_one_model_in_them(tmp_path, graph, monkeypatch):
+    cluster = planned(tmp_path, graph, 4, 2)
+    monkeypatch.chdir(tmp_path)
+    options = {"schedule": "async", "average": "overlap", "reduce_factor": 3}
+    trainer = {"checkpoint_every": "5 updates", "checkpoint_keep": 0}
+    expected = run(cluster, 3, trainer=trainer, **options)
+    manifests = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("checkpoints/*/manifest.json"))]
+    assert len(manifests) >= 4
+    for manifest in manifests:
+        assert sorted({part["copy"] for part in manifest["parts"]}) == [0, 1]
+        assert len(manifest["positions"]) == 2
+        first, second = weights(tmp_path, manifest, 0), weights(tmp_path, manifest, 1)
+        for name, tensor in first.items():
+            assert not tensor.is_floating_point() or torch.equal(tensor, second[name]), name
+    assert manifests[-1]["val_accuracy"] is not None
+    assert_same(run(cluster, 3, trainer=trainer | {"resume": True}, **options), expected)
+
+
+def weights(folder: Path, manifest: dict, copy: int) -> dict:
+    """The model's tensors of one copy in a checkpoint."""
+    path = folder / "checkpoints" / f"update_{manifest['updates']:09}"
+    tensors = {}
+    for part in manifest["parts"]:
+        if part["copy"] == copy:
+            tensors |= {
+                name: value for name, value in read_safetensors(path / part["file"]).items() if name in part["tensors"]
+            }
+    return tensors
+
+
+@pytest.mark.parametrize(("nodes", "size"), [(2, 2), (3, 3), (6, 3)])
+def test_other_clusters_go_on_from_the_same_model_and_place(tmp_path, graph, monkeypatch, nodes, size):
+    first = planned(tmp_path / "first", graph, 4, 2)
+    monkeypatch.chdir(first.folder)
+    run(first, 3, 10)
+    manifest = newest(first.folder)
+    other = planned(tmp_path / "other", graph, nodes, size)
+    monkeypatch.chdir(other.folder)
+    shutil.copytree(first.folder / "checkpoints", other.folder / "checkpoints")
+    for file in FILES[:2]:
+        shutil.copy(first.folder / file, other.folder)
+    # A run of no more epochs than are over trains nothing: its weights are the checkpoint's.
+    done = run(other, 1, trainer={"resume": True, "checkpoint_every": "1000 updates"})
+    expected = weights(first.folder, manifest, 0)
+    for tensors in done.values():
+        for name, tensor in tensors.items():
+            assert torch.equal(tensor, expected[name]), name
+    run(other, 3, trainer={"resume": True})
+    # Where each of two has trained on five batches of an epoch of seven, one has on ten of fourteen.
+    position, clusters = manifest["positions"][0], nodes // size
+    left = 3 * 14 // clusters - (7 * position["epoch"] + position["index"]) * 2 // clusters
+    assert len((other.folder / "losses.txt").read_text().splitlines()) == position["updates"] + left
+
+
+def test_one_cluster_s_checkpoint_is_gone_on_from_by_two(tmp_path, graph, monkeypatch):
+    first = planned(tmp_path / "first", graph, 2, 2)
+    monkeypatch.chdir(first.folder)
+    run(first, 3, 20)
+    manifest = newest(first.folder)
+    two = planned(tmp_path / "two", graph, 4, 2)
+    monkeypatch.chdir(two.folder)
+    shutil.copytree(first.folder / "checkpoints", two.folder / "checkpoints")
+    done = run(two, 1, trainer={"resume": True, "checkpoint_every": "1000 updates"})
+    expected = weights(first.folder, manifest, 0)
+    for tensors in done.values():
+        for name, tensor in tensors.items():
+            assert torch.equal(tensor, expected[name]), name
+    run(two, 3, trainer={"resume": True})
+    assert sorted({part["copy"] for part in newest(two.folder)["parts"]}) == [0, 1]
