@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "ravnest/graph/ir/testing/models.h"
 #include "ravnest/worker/testing/chain.h"
 #include "ravnest/worker/testing/whole.h"
@@ -22,7 +25,10 @@ using testing::with_criterion;
 // Remembers what is given; a round's result is whatever the test says.
 class Rounds final : public average::Averaging {
  public:
-  void begin_with(average::StageValues values, average::CarriedState) override { begun = std::move(values); }
+  void begin_with(average::StageValues values, average::CarriedState goes_on_with) override {
+    begun = std::move(values);
+    begun_carried = std::move(goes_on_with);
+  }
   void give(std::uint64_t round, average::StageValues values) override {
     entered.push_back(round);
     given = std::move(values);
@@ -37,6 +43,7 @@ class Rounds final : public average::Averaging {
   average::StageValues given;
   average::StageValues mean;
   std::optional<average::CarriedState> carried;
+  average::CarriedState begun_carried;
   std::vector<std::uint64_t> entered;
 };
 
@@ -51,6 +58,7 @@ class AveragingWorker : public ::testing::Test {
     options.averaging = &rounds_;
     options.averaging_groups = {{"fc.weight", "fc.bias"},
                                 {"norm.weight", "norm.bias", "norm.running_mean", "norm.num_batches_tracked"}};
+    options.on_snapshot = [this](const Snapshot& snapshot) { snapshot_ = snapshot; };
     return options;
   }
 
@@ -72,6 +80,7 @@ class AveragingWorker : public ::testing::Test {
     }
   }
 
+  std::optional<Snapshot> snapshot_;
   Rounds rounds_;
   Chain chain_;
 };
@@ -121,6 +130,35 @@ TEST_F(AveragingWorker, APassInFlightGoesBackAtItsOwnVersionThroughARound) {
   EXPECT_THAT(rounds_.entered, ElementsAre(1, 2));
   EXPECT_EQ(chain_.worker(0).versions_most(), 2U);
   EXPECT_TRUE(chain_.backward(head).ok());
+}
+
+// By the names of the parameters: so another cut of the model finds it, too.
+TEST_F(AveragingWorker, ACheckpointOfARoundHasWhatGoesFromRoundToRound) {
+  train(0, {.number = 0, .gives = 1});
+  others_add(0.3F);
+  const auto numbers = [](float first, std::size_t count) {
+    std::vector<float> values;
+    for (std::size_t i = 0; i < count; ++i) values.push_back(first + static_cast<float>(i));
+    return values;
+  };
+  const std::size_t count = rounds_.given[1].parameters.size();
+  rounds_.carried = {.momentum = {numbers(1, 15), numbers(30, count)},
+                     .residuals = {numbers(60, 15), numbers(90, count)}};
+  const average::CarriedState expected = *rounds_.carried;
+  ASSERT_TRUE(chain_.update({.number = 1, .steps = false, .takes = 1, .checkpoint = 40}).ok());
+  ASSERT_TRUE(snapshot_);
+  const auto& momentum = snapshot_->part.record_tensors.at("averaging_momentum");
+  const auto bias = std::ranges::find(momentum, "fc.bias", &archive::NamedPayloads::value_type::first);
+  ASSERT_NE(bias, momentum.end());
+  EXPECT_TRUE(at::equal(checkpoint::tensor_of(bias->second).value(), at::tensor({13.0F, 14.0F, 15.0F})));
+
+  Chain again(ir::read_archive(ir::testing::golden("normalised")).value(), {}, options());
+  EXPECT_THAT(rounds_.begun_carried.momentum, IsEmpty());
+  const Status restored = again.worker(0).restore(snapshot_->part, 1);
+  ASSERT_TRUE(restored.ok()) << restored;
+  EXPECT_EQ(rounds_.begun_carried.momentum, expected.momentum);
+  EXPECT_EQ(rounds_.begun_carried.residuals, expected.residuals);
+  EXPECT_EQ(rounds_.begun[0].parameters, rounds_.mean[0].parameters) << "which all hold";
 }
 
 }  // namespace

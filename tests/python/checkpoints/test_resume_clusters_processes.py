@@ -1,17 +1,17 @@
 """Several clusters as processes that are killed, told to end or come back: what stays, and what is said."""
 
 import json
-import shutil
 import signal
 from pathlib import Path
 
 import pytest
 import torch
-from support.nodes import end, outcomes, plan_net, start, wait_for, wait_for_line
+from support.nodes import Cluster, end, outcomes, plan_net, start, wait_for, wait_for_line
 from support.places import SCRIPTS
-from support.soaked import soaked
+from support.small_net import criterion, loaders
 
 import ravnest
+from ravnest import Trainer
 
 pytestmark = pytest.mark.slow
 
@@ -49,14 +49,12 @@ class Clusters:
         paths = sorted((self.folder / "checkpoints" / name).glob("*/manifest.json"))
         return [json.loads(path.read_text()) for path in paths if path.exists()]
 
-    def fused(self, cluster: int) -> dict[str, torch.Tensor]:
-        path = ravnest.model_fusion(cluster_id=cluster, trained=self.folder / "trained")
-        return torch.load(path, weights_only=True)
-
 
 @pytest.fixture
 def clusters(tmp_path):
-    made = Clusters(tmp_path)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    made = Clusters(folder)
     yield made
     end(made.processes.values())
 
@@ -67,17 +65,34 @@ def same(one: dict, other: dict) -> None:
         assert torch.equal(tensor, other[name]), name
 
 
-def test_after_all_are_killed_the_same_command_goes_on_with_a_folder_for_each_node(clusters):
-    clusters.start(3, "2 updates", "resume")
-    said = clusters.ended_well()
-    assert "the run begins anew" in said["node_0"]
-    expected = [clusters.fused(cluster) for cluster in (0, 1)]
-    losses = [(clusters.folder / file).read_text() for file in LOSSES]
-    for name in ("checkpoints", "trained"):
-        shutil.rmtree(clusters.folder / name)
-    for file in clusters.folder.glob("*.txt"):
-        file.unlink()
+def undisturbed(folder: Path) -> Path:
+    """Where a run of the script's settings is that nothing happened to, and that made no checkpoints."""
+    plan_net(folder, nodes=4)
+    train, val = loaders()
 
+    def script(make):
+        with make(
+            optimizer=torch.optim.Adam,
+            criterion=criterion,
+            labels=train,
+            test_labels=val,
+            schedule="sync",
+            average="drain",
+            reduce_factor=2,
+        ) as node:
+            Trainer(node=node, train_loader=train, val_loader=val, epochs=3, save=True, shard=True).train()
+
+    Cluster(folder, 4).run(script)
+    return folder
+
+
+def fused(folder: Path, cluster: int) -> dict[str, torch.Tensor]:
+    path = ravnest.model_fusion(cluster_id=cluster, trained=folder / "trained")
+    return torch.load(path, weights_only=True)
+
+
+def test_after_all_are_killed_the_same_command_goes_on_with_a_folder_for_each_node(clusters, tmp_path):
+    whole = undisturbed(tmp_path / "whole")
     clusters.start(3, "2 updates", "resume", 0.05)
     wait_for(lambda: all(clusters.manifests(name) for name in clusters.processes), "nodes have no checkpoint")
     clusters.kill(0, 1)
@@ -85,11 +100,13 @@ def test_after_all_are_killed_the_same_command_goes_on_with_a_folder_for_each_no
     said = clusters.ended_well()
     assert all("goes on from the checkpoint of update" in output for output in said.values()), said
     for cluster in (0, 1):
-        same(clusters.fused(cluster), expected[cluster])
-        assert (clusters.folder / LOSSES[cluster]).read_text() == losses[cluster]
+        same(fused(clusters.folder, cluster), fused(whole, cluster))
+        assert (clusters.folder / LOSSES[cluster]).read_text() == (whole / LOSSES[cluster]).read_text()
 
 
-@pytest.mark.parametrize(("victim", "number"), [("node_3", signal.SIGTERM), *soaked(("node_0", signal.SIGUSR1))])
+@pytest.mark.parametrize(
+    ("victim", "number"), [("node_3", signal.SIGTERM), pytest.param("node_0", signal.SIGUSR1, marks=pytest.mark.soak)]
+)
 def test_a_signal_to_any_node_ends_all_clusters_well_with_one_checkpoint(clusters, victim, number):
     clusters.start(100_000, "1000 min", "anew")
     for file in LOSSES:
@@ -108,6 +125,7 @@ def test_a_signal_to_any_node_ends_all_clusters_well_with_one_checkpoint(cluster
         assert len((clusters.folder / file).read_text().splitlines()) == position["updates"]
 
 
+@pytest.mark.soak
 def test_a_cluster_that_is_killed_is_not_in_later_checkpoints_and_comes_back_to_its_own(clusters):
     clusters.start(400, "2 updates", "resume", 0.01)
     wait_for(lambda: all(clusters.manifests(name) for name in clusters.processes), "nodes have no checkpoint")
@@ -119,11 +137,11 @@ def test_a_cluster_that_is_killed_is_not_in_later_checkpoints_and_comes_back_to_
     wait_for(alone, "the first cluster makes no checkpoint without the other")
     before = len((clusters.folder / LOSSES[1]).read_text().splitlines())
     clusters.start(400, "2 updates", "resume", 0.01, clusters=[1])
-    said = wait_for_line(clusters.processes["node_2"], "goes on from the checkpoint of update")
+    said = wait_for_line(clusters.processes[clusters.names[1][0]], "goes on from the checkpoint of update")
     assert any("the other clusters train run" in line for line in said), said
 
     def together() -> bool:
-        return {part["copy"] for part in clusters.manifests("node_2")[-1]["parts"]} == {0, 1}
+        return {part["copy"] for part in clusters.manifests(clusters.names[1][0])[-1]["parts"]} == {0, 1}
 
     wait_for(together, "the cluster that came back makes no checkpoint with the other")
     assert len((clusters.folder / LOSSES[1]).read_text().splitlines()) > before // 2

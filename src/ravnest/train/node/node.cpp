@@ -107,9 +107,11 @@ void Node::configure(TrainingOptions training_options) {
     driver.on_report = [this](wire::Report report) {
       if (Status taken = record_->on_report(std::move(report)); !taken.ok()) stop({text("failed: ", taken.message())});
     };
-    driver.on_open = [this](const std::vector<wire::Ready>& ready) {
+    driver.on_open = [this](const std::vector<wire::Ready>& ready) -> Status {
       ready_ = ready;
-      return check_alike(ready, nodes_);
+      if (Status alike = check_alike(ready, nodes_); !alike.ok()) return alike;
+      if (makes_round_checkpoints() && choosing_.exchange(false)) offer_run(ready);
+      return {};
     };
     driver.on_accounts = [this](const std::vector<wire::Account>& accounts) { return closing_of(accounts); };
   }
@@ -209,7 +211,8 @@ Status Node::until(const std::function<Status(TimePoint)>& attempt, const Poll& 
 void Node::say_for_whom() {
   const TimePoint now = SystemClock().now();
   if (now - said_ < kSayEvery) return;
-  const std::vector<std::string> missing = driver_->waiting_for();
+  std::vector<std::string> missing = driver_->waiting_for();
+  if (missing.empty()) missing = clusters_waited_for();
   if (missing.empty()) return;
   said_ = now;
   std::vector<std::string> described;
@@ -367,10 +370,10 @@ void Node::close() {
   }();
   const bool untold = why && !in_call && !all_know;
   if (endpoint_ && !untold) (void)endpoint_->close(SystemClock().now() + (failed ? kShortGoodbyeTime : kGoodbyeTime));
-  checkpoints_.reset();  // first: it speaks through the driver
+  averager_.reset();     // first: its thread tells of rounds that are for checkpoints
+  checkpoints_.reset();  // before the driver, through which it speaks
   driver_.reset();
   worker_.reset();
-  averager_.reset();
   if (endpoint_ && untold) tell_why(options_.background.get(), std::move(endpoint_), nodes_, stage_, *why);
   endpoint_.reset();
   folder_.reset();

@@ -213,7 +213,8 @@ class Node final : public BatchSink {
   std::optional<RunChoice> choice_ RAVNEST_GUARDED_BY(choice_mutex_);  // root: with other clusters
   // The checkpoint of the last round of all, which is made when what comes after training is done; 0: none.
   std::uint64_t last_round_ RAVNEST_GUARDED_BY(choice_mutex_) = 0;
-  std::vector<wire::Ready> ready_;  // root: for this call, by stage; of the compute thread
+  std::uint64_t kept_at_the_end_ = 0;  // root, with other clusters: the checkpoint that the training ends with
+  std::vector<wire::Ready> ready_;     // root: for this call, by stage; of the compute thread
   std::vector<report::NodeSummary> summaries_;
   cluster::DriverStatistics before_;  // this call
 

@@ -184,6 +184,7 @@ Status Node::finish_with_others(const Poll& poll) {
     const MutexLock lock(choice_mutex_);
     return std::exchange(last_round_, 0);
   }();
+  kept_at_the_end_ = checkpoint > 0 ? checkpoint : last_checkpoint();
   if (checkpoint == 0) return {};
   round_checkpoints_->made(checkpoint, position_, SystemClock().now());
   checkpoints_->announce_with_others(checkpoint, position_);
