@@ -1,6 +1,5 @@
 #include "ravnest/checkpoint/bucket_folder.h"
 
-#include <ranges>
 #include <utility>
 
 #include "ravnest/base/printable.h"
@@ -52,8 +51,9 @@ Result<Listing> BucketFolder::list() {
   const Result<Objects> found = objects();
   if (!found.ok()) return found.status();
   Listing listing;
-  for (const auto& [updates, files] : *found | std::views::reverse) {
-    if (!files.contains(kManifestFile)) continue;
+  for (auto each = found->rbegin(); each != found->rend(); ++each) {
+    const std::uint64_t updates = each->first;
+    if (!each->second.contains(kManifestFile)) continue;
     const object_store::ObjectName name = object(updates, kManifestFile);
     const Result<std::string> written = store_->get_bytes(name, kMostManifestBytes, go_on_);
     if (written.status().code() == Code::kNotFound) continue;  // removed meanwhile

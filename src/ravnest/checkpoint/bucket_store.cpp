@@ -141,13 +141,13 @@ Status BucketStore::begin_run(const std::string& run) {
 
 Status BucketStore::remove_newer(std::uint64_t updates, bool leads) {
   Status removed = checkpoint::remove_newer(root_, run_, updates);
-  const auto newer =
-      std::ranges::partition(there_, [&](const Checkpoint& each) { return each.manifest.updates <= updates; });
-  for (const Checkpoint& each : newer) {
-    if (leads) removed = first_failure(std::move(removed), bucket_.remove(each.manifest));
+  const std::vector<Checkpoint> before = std::exchange(there_, {});
+  for (const Checkpoint& each : before) {
+    if (each.manifest.updates <= updates)
+      there_.push_back(each);
+    else if (leads)
+      removed = first_failure(std::move(removed), bucket_.remove(each.manifest));
   }
-  there_.erase(newer.begin(), newer.end());
-  std::ranges::sort(there_, std::ranges::greater(), [](const Checkpoint& each) { return each.manifest.updates; });
   return removed;
 }
 

@@ -44,7 +44,8 @@ class FolderStore final : public Store {
     Retention here = retention;
     // Where holders have folders of their own, others may not have this one's manifest yet: until they do, the one
     // before is what all can go on from.
-    if (here.keep == 1 && !verified({folder(manifest.updates), manifest}, {.digests = false, .progress = {}}).ok())
+    if (here.keep == 1 &&
+        !verified({folder(manifest.updates), manifest}, {.parts = {}, .digests = false, .progress = {}}).ok())
       here.keep = 2;
     unpruned = prune(root_, run_, options_.holder, here);
     return {};

@@ -29,8 +29,8 @@ bool is_unfinished(const fs::path& path) {
 
 // A checkpoint is there once its manifest is: that goes when all of the rest has gone.
 void put_manifests_last(std::vector<CopyItem>& items) {
-  std::ranges::stable_partition(items,
-                                [](const CopyItem& item) { return last_component(item.from) != "manifest.json"; });
+  std::ranges::stable_sort(items, {},
+                           [](const CopyItem& item) { return last_component(item.from) == "manifest.json"; });
 }
 
 Status listing_failure(const fs::path& path, const std::error_code& error) {

@@ -249,7 +249,7 @@ def test_a_kill_in_the_middle_of_an_upload_leaves_the_one_before(folder, server,
 
 
 def test_nodes_that_have_not_the_same_place_are_told(folder, served, processes):
-    npy_run.write_files(folder, tables='\n[checkpoint]\nfolder = "checkpoints"\n')
+    npy_run.write_files(folder, tables='\n[checkpoint]\nfolder = "checkpoints"\nevery = "2 updates"\n')
     (folder / "train.toml").rename(folder / "local.toml")
     start(processes, folder, names=["node_0", "node_2"])
     processes["node_1"] = command.start("node", "node_1", "--config", "local.toml", cwd=folder)

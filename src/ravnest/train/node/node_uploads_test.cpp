@@ -54,7 +54,7 @@ class Bucket final : public checkpoint::Store {
   Status check_access() override { return {}; }
   Result<checkpoint::Listing> list() override { return checkpoint::Listing(); }
   Result<Checkpoint> find(std::string_view /*which*/) override { return not_found("none"); }
-  Status check(const Checkpoint& /*checkpoint*/, const std::set<std::string>& /*parts*/) override { return {}; }
+  Status check(const Checkpoint& /*checkpoint*/, const checkpoint::VerifyOptions& /*options*/) override { return {}; }
   Result<Checkpoint> fetch(const Checkpoint& checkpoint, const std::set<std::string>& /*parts*/) override {
     return checkpoint;
   }
