@@ -68,9 +68,11 @@ def play(model: str, seconds: float, checkpoint: bool, resume: bool) -> None:
     """One node; the root prints what it did."""
     ravnest.set_seed(42)
     _, data, batch = MODELS[model]
-    loader = UntilThen(DataLoader(TensorDataset(*data()), batch_size=batch), seconds)
+    batches = DataLoader(TensorDataset(*data()), batch_size=batch)
+    loader = UntilThen(batches, seconds)
+    labels = UntilThen(batches, 2 * seconds + 60)  # the leaf takes its first before the root does
     with ravnest.Node(
-        optimizer=torch.optim.Adam, criterion=lambda outputs, _: outputs.square().mean(), labels=loader, progress=False
+        optimizer=torch.optim.Adam, criterion=lambda outputs, _: outputs.square().mean(), labels=labels, progress=False
     ) as node:
         place = os.environ.get("CHECKPOINTS", "checkpoints")
         options = {"checkpoint": place, "checkpoint_every": "10 s", "resume": resume} if checkpoint else {}
