@@ -278,7 +278,7 @@ def step_function(own_step, parameters: list[torch.Tensor]):
 
 
 def form_of_step(step: Callable[..., None]) -> OptimizerForm:
-    """What the core makes its updates with, where there is a step(parameters, gradients) and no checkpoint to be made."""
+    """What the core makes its updates with, where there is a step(parameters, gradients) and no checkpoint."""
 
     def nothing_kept(*_):
         raise TypeError("a step of one's own has no state that a checkpoint could hold")
