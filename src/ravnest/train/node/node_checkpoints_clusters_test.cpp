@@ -194,7 +194,7 @@ TEST_F(ClustersCheckpoints, GiveOneClusterOrAnotherPlanThePlaceWhereAllWere) {
   }
   settle();
   NodeCheckpoints alone(options(0, 1, "plan b"));
-  const auto readable = alone.readable({});
+  const auto readable = alone.readable();
   ASSERT_TRUE(readable.ok()) << readable.status();
   ASSERT_EQ(readable->size(), 1U);
   ASSERT_TRUE(alone.begin({"run a", 40}, {"body.weight"}, {}).ok());

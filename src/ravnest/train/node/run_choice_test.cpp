@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
+#include <memory>
 
 namespace ravnest::train {
 namespace {
@@ -20,12 +20,12 @@ class RunChoices : public testing::Test {
  protected:
   void make(int count) {
     for (int i = 0; i < count; ++i) roots_.push_back(text("node_", 2 * i));
-    for (int i = 0; i < count; ++i) choices_.push_back(fresh(i));
+    for (int i = 0; i < count; ++i) choices_.push_back(std::make_unique<RunChoice>(fresh(i)));
     presence_.assign(static_cast<std::size_t>(count), Presence::kThere);
   }
   RunChoice fresh(int cluster) const { return RunChoice(cluster, roots_, text("run_of_", cluster)); }
 
-  RunChoice& at(int cluster) { return choices_[static_cast<std::size_t>(cluster)]; }
+  RunChoice& at(int cluster) { return *choices_[static_cast<std::size_t>(cluster)]; }
   bool there(int cluster) const { return presence_[static_cast<std::size_t>(cluster)] == Presence::kThere; }
 
   void offer(int cluster, Checkpoints checkpoints, std::string wanted = "newest") {
@@ -60,7 +60,7 @@ class RunChoices : public testing::Test {
   }
 
   std::vector<std::string> roots_;
-  std::deque<RunChoice> choices_;
+  std::vector<std::unique_ptr<RunChoice>> choices_;
   std::vector<Presence> presence_;
 };
 
@@ -156,7 +156,7 @@ TEST_F(RunChoices, WhoComesBackComesLateThoughItWasThereWhenTheRunBegan) {
   for (int i = 0; i < 2; ++i) offer(i, {{"a", 80, {}}});
   look();
   at(0).gone(1);
-  choices_[1] = fresh(1);
+  choices_[1] = std::make_unique<RunChoice>(fresh(1));
   offer(1, {{"a", 120, {}}, {"a", 80, {}}});
   EXPECT_TRUE(at(1).came_late());
   EXPECT_EQ(chosen(1), (wire::CheckpointRun{"a", 120}));

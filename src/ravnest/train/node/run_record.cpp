@@ -80,9 +80,8 @@ void RunRecord::keep_as(std::uint64_t checkpoint) {
 }
 
 void RunRecord::remember_now() {
-  if (behind_.trained != remember_) return;
-  if (!remembered_) remembered_ = behind_;
-  if (!keep_as_) return;
+  if (!remembered_ && behind_.trained == remember_) remembered_ = behind_;
+  if (!remembered_ || !keep_as_) return;
   if (remembered_->accuracy) accuracy_is_new_ = false;
   mark_ = {*std::exchange(keep_as_, std::nullopt), *remembered_};
 }
