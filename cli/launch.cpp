@@ -47,6 +47,7 @@ void add_launch(CLI::App& app) {
       "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and so on), so that a script for torchrun runs as it is, and shows\n"
       "their lines with the rank's name in front. With several machines start one on each, with the same token\n"
       "(`ravnest token`) in RAVNEST_TOKEN. Ctrl-C ends all ranks: those that are not gone after 5 seconds are killed.\n"
+      "SIGTERM and SIGUSR1 are passed on: ranks that make checkpoints end with one, and the status 0.\n"
       "When one fails, the others end too, and the last line says why. The exit status is that of the first that\n"
       "failed, 130 after Ctrl-C.\n"
       "\n"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -58,7 +59,7 @@ LocalProcess process_of(const LaunchRequest& request, const Place& place, const 
 }  // namespace
 
 Result<int> launch_ranks(const LaunchRequest& request, const Environment& environment) {
-  StopSignals signals;
+  StopSignals signals(SIGUSR1);
   const auto shared = shared_environment(request, environment);
   if (!shared.ok()) return shared.status();
   Place place = request.place;

@@ -47,10 +47,7 @@ class RunningProcesses {
     while (is_anyone_running()) {
       watch();
       for (Member& member : members_) look_after(member);
-      if (signals_.came()) {
-        signals_.take();
-        interrupt();
-      }
+      if (signals_.came()) on_signal(signals_.take());
       if (deadline_ && SystemClock().now() >= *deadline_) escalate();
     }
     was_interrupted_ = was_interrupted_ || signals_.came();
@@ -95,6 +92,11 @@ class RunningProcesses {
     show(member, last_words_.on_end(member.name, member.status));
     if (member.status == 0) return;
     show(member, {text("(ended with the status ", member.status, ")")});
+    if (passed_on_ != 0 && (member.status == kInterruptedStatus || member.status == 128 + passed_on_)) {
+      // It makes no checkpoint, or had nothing to keep yet.
+      was_interrupted_ = true;
+      if (!deadline_) deadline_ = SystemClock().now() + kAfterInterrupt;
+    }
     // One that somebody else has interrupted is why the others fail, even where they end before it does.
     const bool interrupted = member.status == kInterruptedStatus && !was_asked_;
     if (was_interrupted_ || (status_ != 0 && !interrupted)) return;
@@ -116,6 +118,17 @@ class RunningProcesses {
     const std::vector<std::string> sentences = last_words_.sentences();
     if (sentences.empty() && status_ != 0) std::cerr << "ravnest: " << last_words_.first_failure() << std::endl;
     for (const std::string& sentence : sentences) std::cerr << "ravnest: " << sentence << std::endl;
+  }
+
+  // What machines send that are about to go is passed on as it is, the first time: processes that make checkpoints end
+  // well by themselves, in their own time.
+  void on_signal(int number) {
+    const bool passes_on = (number == SIGTERM || number == SIGUSR1) && !was_interrupted_ && passed_on_ == 0;
+    if (!passes_on) return interrupt();
+    passed_on_ = number;
+    std::cerr << "ravnest: passing " << (number == SIGTERM ? "SIGTERM" : "SIGUSR1") << " on to all " << what_
+              << std::endl;
+    signal(number);
   }
 
   // A second Ctrl-C is meant.
@@ -150,6 +163,7 @@ class RunningProcesses {
   LastWords last_words_;
   std::vector<Member> members_;
   int status_ = 0;
+  int passed_on_ = 0;  // the signal that was
   bool was_interrupted_ = false;
   bool was_asked_ = false;
   std::optional<TimePoint> deadline_;  // after which those that still run are made to end

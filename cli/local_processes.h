@@ -25,8 +25,9 @@ struct LocalRun {
 };
 
 // Starts all of them and shows their lines on stdout, each with the name of its process in front, until the last one
-// has ended. A first signal is passed on as an interrupt (SIGINT), which all are given five seconds to follow; then, or
-// at a second signal, they are killed. What the run has to say last, once for all of them, is on stderr.
+// has ended. SIGTERM and SIGUSR1, the first of them, are passed on as they are, and who makes checkpoints ends with
+// one. Another signal is passed on as an interrupt (SIGINT), which all are given five seconds to follow; then, or at
+// another one, they are killed. What the run has to say last, once for all of them, is on stderr.
 //
 // Returns 0 where all did well, kInterruptedStatus after a signal, otherwise the exit status of the first that failed.
 // Nothing of the run is left behind, and where this process is killed its processes go too. A failed Status: one could

@@ -10,6 +10,7 @@
 #include "ravnest/plan/files/local_plan.h"
 #include "ravnest/train/loop/prepare.h"
 #include "ravnest/train/loop/trainer.h"
+#include "resume_from.h"
 #include "terminal_progress.h"
 
 namespace ravnest::cli {
@@ -34,14 +35,6 @@ Status share_cores(const NodeRequest& request, int threads) {
     if (*beside > 1) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / *beside);
   }
   if (threads > 0) at::set_num_threads(threads);
-  return {};
-}
-
-// With a command line that says so.
-Status resume_from(const std::string& which, train::TrainConfig& config) {
-  if (!config.checkpoint)
-    return invalid("--resume needs checkpoints to go on from: give train.toml a [checkpoint] with their folder");
-  config.checkpoint->resume = which;
   return {};
 }
 

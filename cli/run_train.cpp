@@ -10,6 +10,7 @@
 #include "ravnest/base/text.h"
 #include "ravnest/train/loop/prepare.h"
 #include "ravnest/train/rank/rank_trainer.h"
+#include "resume_from.h"
 #include "terminal_progress.h"
 
 namespace ravnest::cli {
@@ -38,9 +39,8 @@ Result<train::TrainConfig> config_of(const TrainRequest& request) {
                    " something for pipelines only (`ravnest node`), where each node has a part of the model: leave ",
                    config->of_pipelines.size() == 1 ? "it" : "them", " out for `ravnest train`");
   }
-  if (config->checkpoint) {
-    return config->checkpoint->lines.at(invalid(
-        "checkpoints are for the nodes of a plan so far (`ravnest node`): leave [checkpoint] out for `ravnest train`"));
+  if (request.resume) {
+    if (Status resumes = resume_from(*request.resume, *config); !resumes.ok()) return resumes;
   }
   if (config->data.shard == false && request.place.world > 1)
     return invalid(request.config.string(), ": shard = false, but ranks always share the data out: leave it out");
@@ -63,7 +63,7 @@ void share_cores(const TrainRequest& request, int threads) {
 
 Status check_train(const TrainRequest& request) { return config_of(request).status(); }
 
-Status run_train(const TrainRequest& request) {
+Status run_train(const TrainRequest& request, Told& told) {
   const std::string name = strategy::rank_name(request.place.rank.value_or(0));
   const bool is_alone = request.place.world == 1;
   const Logger log(is_alone ? "ravnest" : name, Level::kInfo);
@@ -72,7 +72,7 @@ Status run_train(const TrainRequest& request) {
       .place = request.place, .token = request.token, .software = request.software, .ports = request.ports, .log = log};
   const auto config = config_of(request);
   if (!config.ok() && !is_alone)
-    return train::Rank::withdraw(options, text("failed: ", config.status().message()), request.poll);
+    return train::Rank::withdraw(options, text("failed: ", config.status().message()), told.poll);
   if (!config.ok()) return config.status();
   options.rendezvous.settings = {{"strategy", config->strategy->name}};
   share_cores(request, config->threads);
@@ -88,14 +88,17 @@ Status run_train(const TrainRequest& request) {
   options.strategy.float32 = *train::parse_float32(config->strategy->float32);
   if (config->strategy->units == "blocks") options.strategy.units.rule = graph::UnitRule::kBlocks;
   report::Progress progress(std::cerr, terminal_progress());
-  auto rank = train::Rank::open(std::move(options), request.poll);
+  auto rank = train::Rank::open(std::move(options), told.poll);
   if (!rank.ok()) return rank.status();
   auto trainer = train::RankTrainer::prepare(**rank, *config, {.progress = &progress});
   if (!trainer.ok()) return trainer.status();
-  const auto outcome = trainer->train(request.poll);
+  if (config->checkpoint) told.want_end = [&rank](const std::string& why) { return (*rank)->want_end(why); };
+  const auto outcome = trainer->train(told.poll);
   if (!outcome.ok()) return outcome.status();
   if ((*rank)->rank() == 0) std::cerr << outcome->summary << std::flush;
   (*rank)->close();
+  if (outcome->ended_early)
+    std::cerr << "ravnest: " << *outcome->ended_early << "; --resume goes on from there" << std::endl;
   return {};
 }
 

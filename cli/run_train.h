@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "ravnest/strategy/launch/rendezvous.h"
 #include "ravnest/strategy/launch/run_token.h"
 #include "ravnest/strategy/place/place.h"
+#include "train_until_told.h"
 
 namespace ravnest::cli {
 
@@ -28,19 +28,20 @@ struct TrainRequest {
   std::optional<std::string> float32 = {};
   std::optional<std::int64_t> epochs = {};
   std::optional<std::int64_t> batch_size = {};
-  strategy::Place place = {};  // with a rank
+  std::optional<std::string> resume = {};  // from which checkpoint; none: as train.toml says
+  strategy::Place place = {};              // with a rank
   std::optional<strategy::RunToken> token = {};
   strategy::PortRange ports = {};
   std::string software = {};
-  bool threads_are_set = false;       // by the environment: torch is left alone
-  bool gpus_are_chosen = false;       // by the environment: which ones this process sees
-  std::function<Status()> poll = {};  // asked every few milliseconds; its failure ends the run on all ranks
+  bool threads_are_set = false;  // by the environment: torch is left alone
+  bool gpus_are_chosen = false;  // by the environment: which ones this process sees
 };
 
 // Whether the request and its config go together: before any rank is started.
 Status check_train(const TrainRequest& request);
 
-// Until the run is over. Progress, messages and the summary go to standard error, those of the run by rank 0.
-Status run_train(const TrainRequest& request);
+// Until the run is over. Progress, messages and the summary go to standard error, those of the run by rank 0. A failure
+// of the poll ends the run on all ranks; it is asked every few milliseconds.
+Status run_train(const TrainRequest& request, Told& told);
 
 }  // namespace ravnest::cli

@@ -34,6 +34,13 @@ std::vector<std::string> own_command() {
   return command;
 }
 
+// What scripts hear of, too (ravnest/training/checkpoints.py).
+std::optional<std::string> resume_of(const strategy::Environment& environment) {
+  const auto given = environment.find("RAVNEST_RESUME");
+  if (given == environment.end() || given->second.empty()) return std::nullopt;
+  return given->second == "1" || given->second == "true" ? "newest" : given->second;
+}
+
 std::optional<strategy::RunToken> token_of(const TrainOptions& options, const strategy::Environment& environment) {
   if (!options.place.token_file.empty()) return require(strategy::RunToken::read(options.place.token_file));
   const auto given = environment.find("RAVNEST_TOKEN");
@@ -46,6 +53,7 @@ void run(TrainOptions& options) {
   const int devices = strategy::visible_devices(environment);
   TrainRequest& request = options.request;
   request.place = require(strategy::find_place(options.place.flags, environment, devices));
+  if (!request.resume) request.resume = resume_of(environment);
   if (!options.ports.empty()) request.ports = require(strategy::parse_ports(options.ports));
   if (!request.place.rank && request.place.world > 1) {
     // Over several machines the ranks of this one have to be there to tell the others.
@@ -61,10 +69,7 @@ void run(TrainOptions& options) {
   request.gpus_are_chosen = environment.contains("CUDA_VISIBLE_DEVICES");
   Background none;
   train_until_told(request.place.world == 1 ? "the training" : strategy::rank_name(*request.place.rank), none,
-                   [&](Told& told) {
-                     request.poll = told.poll;
-                     return run_train(request);
-                   });
+                   [&](Told& told) { return run_train(request, told); });
 }
 
 }  // namespace
@@ -93,6 +98,7 @@ void add_train(CLI::App& app) {
   command->add_option("--epochs", request.epochs, "Else that of the config")->check(whole<std::int64_t>(1));
   command->add_option("--batch-size", request.batch_size, "Of each rank; else that of the config")
       ->check(whole<std::int64_t>(1));
+  command->add_option("--resume", request.resume, kResumeHelp)->expected(0, 1)->default_str("newest");
   add_place_options(*command, options->place);
   command->add_option("--ports", options->ports, "A-B: ports that ranks other than rank 0 may listen on; else any");
   command->footer(
@@ -105,6 +111,7 @@ void add_train(CLI::App& app) {
       "Examples:\n"
       "  ravnest train model.pt2                                one process, with train.toml\n"
       "  ravnest train model.pt2 --strategy ddp --devices 4     four ranks on this machine\n"
+      "  ravnest train model.pt2 --resume                       goes on from the newest checkpoint\n"
       "  MASTER_ADDR=10.0.0.1 MASTER_PORT=29501 WORLD_SIZE=2 NODE_RANK=0 \\\n"
       "    ravnest train model.pt2 --strategy ddp --devices 4 --nodes 2\n"
       "  srun ravnest train model.pt2 --strategy ddp");

@@ -1,5 +1,6 @@
 // `ravnest up`: all nodes of the plan that belong on this machine, with one view of them.
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -44,7 +45,7 @@ std::vector<std::string> command_of(const UpOptions& options, const std::string&
 }
 
 void run_up(const UpOptions& options) {
-  StopSignals signals;
+  StopSignals signals(SIGUSR1);
   const auto here = require(plan::read_plan_here(options.node_data));
   const std::vector<int> nodes = require(plan::nodes_to_examine(here, "", Wait::of(kLookupTime, signals.descriptor())));
   LocalRun run{.what = "nodes", .processes = {}, .after_failure = kAfterNodeFailure};

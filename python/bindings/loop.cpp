@@ -77,14 +77,17 @@ std::vector<at::Tensor> model_inputs_of(const py::list& inputs) {
 Status PyBatchSource::begin(std::uint64_t number) {
   const py::gil_scoped_acquire gil;
   number_ = number;
+  taken_ = 0;
   items_ = py::iter(begin_(number, 0));
   return {};
 }
 
 Status PyBatchSource::skip(std::uint64_t batches) {
   if (batches == 0) return {};
+  if (!skips_) return train::BatchSource::skip(batches);
   const py::gil_scoped_acquire gil;
-  items_ = py::iter(begin_(number_, batches));
+  taken_ += batches;
+  items_ = py::iter(begin_(number_, taken_));
   return {};
 }
 
@@ -92,6 +95,7 @@ Result<std::optional<train::SourceBatch>> PyBatchSource::next() {
   const py::gil_scoped_acquire gil;
   const py::object item = next_of(items_);
   if (!item) return std::optional<train::SourceBatch>();
+  ++taken_;
   const auto [inputs, digest] = item.cast<std::pair<py::list, std::uint64_t>>();
   return std::optional(train::SourceBatch{model_inputs_of(inputs), digest});
 }
@@ -121,8 +125,8 @@ void bind_loop(py::module_& module) {
       .def_readwrite("trained", &train::Position::trained)
       .def_property_readonly("sweeping", [](const train::Position& own) { return own.sweeping.has_value(); });
   py::class_<PyBatchSource>(module, "BatchSource")
-      .def(py::init<py::function, std::shared_ptr<train::BatchCounts>, std::uint64_t>(), py::arg("begin"),
-           py::arg("counts"), py::kw_only(), py::arg("batches"));
+      .def(py::init<py::function, std::shared_ptr<train::BatchCounts>, std::uint64_t, bool>(), py::arg("begin"),
+           py::arg("counts"), py::kw_only(), py::arg("batches"), py::arg("skips"));
   py::class_<PyLabels>(module, "Labels")
       .def(py::init([](py::function begin, py::function digest, std::string node, std::string root, std::string same,
                        std::string and_enough) {

@@ -19,16 +19,16 @@ Status poll_signals();
 // are undefined.
 std::vector<at::Tensor> model_inputs_of(const pybind11::list& inputs);
 
-// begin(number, skip) gives an iterator of (flat inputs, digest). The GIL is taken only while Python iterates; what the
+// begin(number, skip) gives an iterator of (flat inputs, digest); with `skips` it need not load what is left out, and
+// can be called again for the same number. The GIL is taken only while Python iterates; what the
 // user's loader raises is thrown as it is, for whoever called the loop from Python.
 class PyBatchSource final : public train::BatchSource {
  public:
-  PyBatchSource(pybind11::function begin, std::shared_ptr<train::BatchCounts> counts, std::uint64_t batches)
-      : begin_(std::move(begin)), counts_(std::move(counts)), batches_(batches) {}
+  PyBatchSource(pybind11::function begin, std::shared_ptr<train::BatchCounts> counts, std::uint64_t batches, bool skips)
+      : begin_(std::move(begin)), counts_(std::move(counts)), batches_(batches), skips_(skips) {}
 
   Status begin(std::uint64_t number) override;
   Result<std::optional<train::SourceBatch>> next() override;
-  // By begin(number, skip): a loader need not load what is left out.
   Status skip(std::uint64_t batches) override;
   std::uint64_t batches() const override { return batches_; }
   train::BatchCounts& counts() { return *counts_; }
@@ -37,7 +37,9 @@ class PyBatchSource final : public train::BatchSource {
   pybind11::function begin_;
   std::shared_ptr<train::BatchCounts> counts_;
   std::uint64_t batches_;
+  bool skips_;
   std::uint64_t number_ = 0;
+  std::uint64_t taken_ = 0;  // of that number, or left out
   pybind11::iterator items_;
 };
 

@@ -171,6 +171,8 @@ void bind_rank(py::module_& module) {
           [](PyRank& own, const std::string& call, const std::map<std::string, std::string>& settings) {
             const py::gil_scoped_release release;
             unwrap(own.rank->begin(call, poll_signals, settings));
+            const auto& resumed = own.rank->resumed();
+            if (resumed && !own.position->go_on) own.position->go_on = train::go_on_from(*resumed);
           },
           py::arg("call"), py::kw_only(), py::arg("settings"))
       .def(
@@ -180,6 +182,14 @@ void bind_rank(py::module_& module) {
             unwrap(own.rank->finish({save, "", own.position->epoch}, poll_signals));
           },
           py::kw_only(), py::arg("save"))
+      .def(
+          "want_end", [](PyRank& own, const std::string& why) { return own.rank->want_end(why); }, py::arg("why"))
+      .def("end_wanted", [](const PyRank& own) { return own.rank->end_wanted(); })
+      .def("end_early",
+           [](PyRank& own) {
+             const py::gil_scoped_release release;
+             return unwrap(own.rank->end_early(own.position->epoch, poll_signals));
+           })
       .def(
           "stop",
           [](PyRank& own, const std::string& reason, bool interrupted) {

@@ -159,8 +159,6 @@ class Calls(NamedTensors):
         """
         if self._configured:
             raise ValueError(f"{self.name} trains already: give checkpoint= to the first Trainer of a node")
-        if self.strategy is not None:
-            raise ValueError("checkpoint= is for the nodes of a plan so far, and ranks have none: leave it out")
         self.checkpoints = checkpoints
 
     def _end_early(self, why: str) -> NoReturn:

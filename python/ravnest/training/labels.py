@@ -59,6 +59,11 @@ class Items:
         """The items of an epoch, from 0, without the first `skip`; for whoever tells of their labels and counts."""
         return items_of(self._own(), self._node.seed, number, self._batch_size, skip)
 
+    @property
+    def skips(self) -> bool:
+        """Whether an epoch can be begun again in its middle, for less than going through what comes before."""
+        return isinstance(self.whole, torch.Tensor | DataLoader)
+
     def __iter__(self):
         number, count = self._node.epoch, 0
         for item in self.items_of_epoch(number):

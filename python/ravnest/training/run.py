@@ -30,6 +30,7 @@ class Run:
         inputs: Callable[[Any], tuple[Any, Mapping[str, Any]]],
         counts: _core.BatchCounts,
         batches: int = 0,
+        skips: bool = False,
     ) -> _core.BatchSource:
         """A loader as the core's loop goes through it.
 
@@ -39,6 +40,7 @@ class Run:
             inputs: The model's inputs of an item: by position, and by keyword.
             counts: What the loader gave so far.
             batches: How many it says that it gives; 0: it does not say.
+            skips: Whether `items` can be called again for an epoch, and does not load what it leaves out.
         """
         signature = self._signatures[train]
 
@@ -46,7 +48,7 @@ class Run:
             for item in items(number, skip):
                 yield signature.flatten_batch(*inputs(item)), digest_of(label_part(item))
 
-        return _core.BatchSource(begin, counts, batches=batches)
+        return _core.BatchSource(begin, counts, batches=batches, skips=skips)
 
     def train_epochs(
         self, training: _core.BatchSource, validation: _core.BatchSource | None, epochs: int, val_freq: int

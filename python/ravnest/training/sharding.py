@@ -28,7 +28,8 @@ class ShareSampler(Sampler):
     """The rows of a share in an epoch: places of one order of the whole data set, which is the same on all clusters.
 
     The first seed of `generator`, which labels.items_of sets for each epoch, decides the order; whatever else was drawn
-    from it does not, since that may differ between the loaders of root and leaf.
+    from it does not, since that may differ between the loaders of root and leaf. It is the order of the loader that is
+    cut: a run may go on with another number of shares in the middle of an epoch.
     """
 
     def __init__(self, dataset, shuffle: bool, share: Share):
@@ -38,8 +39,9 @@ class ShareSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         order = torch.arange(len(self._dataset))
         if self._shuffle:
-            seed = (self.generator or torch.default_generator).initial_seed()
-            order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed))
+            own = torch.Generator().manual_seed((self.generator or torch.default_generator).initial_seed())
+            torch.empty((), dtype=torch.int64).random_(generator=own)  # as a DataLoader draws before its sampler does
+            order = torch.randperm(len(order), generator=own)
         yield from order[self._share.part :: self._share.parts].tolist()
 
     def __len__(self) -> int:

@@ -67,7 +67,8 @@ class Trainer:
         stop_at_nan: Whether the run ends with an error at the first loss that is not finite; otherwise a line says when
             that begins.
         checkpoint: The folder for checkpoints, from which a run that was interrupted goes on. Nodes may share it, or
-            have one each; or it is in object storage, s3://BUCKET/FOLDER. Without it there are none.
+            have one each; of ranks, which all name the same, only rank 0 uses it. Or it is in object storage,
+            s3://BUCKET/FOLDER. Without it there are none.
         checkpoint_every: "epoch", "500 updates" or "10 min".
         checkpoint_keep: How many of the newest stay; 0: all.
         checkpoint_keep_every: Those of updates that are multiples of this stay, too; 0: none.
@@ -194,7 +195,9 @@ class Trainer:
         """Train for `epochs`, with validation and progress; then save, if asked for."""
         self.prelim_checks()
         node, items = self.node, self._training_items()
-        training = node.run.source(True, items.items_of_epoch, self._inputs, items.batch_counts, length_of(items) or 0)
+        training = node.run.source(
+            True, items.items_of_epoch, self._inputs, items.batch_counts, length_of(items) or 0, items.skips
+        )
         validation = self._validation() if self.val_loader is not None else None
         node.run.train_epochs(training, validation, self.epochs, self.val_freq)
         node.leave_call(self.save)

@@ -29,6 +29,7 @@ json position_to_json(const DataPosition& position) {
                  {"window_loss", std::isfinite(position.window_loss) ? position.window_loss : 0.0}};
   if (position.validated > 0) object["validated"] = position.validated;
   if (position.updates > 0) object["updates"] = position.updates;
+  if (position.batch > 0) object["batch"] = position.batch;
   return object;
 }
 
@@ -36,9 +37,11 @@ DataPosition position_from(const Field& field) {
   const auto window_loss = field.optional("window_loss");
   const auto validated = field.optional("validated");
   const auto updates = field.optional("updates");
+  const auto batch = field.optional("batch");
   return {.epoch = count_of(field["epoch"]),
           .index = count_of(field["index"]),
           .samples = count_of(field["samples"]),
+          .batch = batch ? count_of(*batch) : 0,
           .trained = count_of(field["trained"]),
           .passes = count_of(field["passes"]),
           .sweep = count_of(field["sweep"]),

@@ -30,17 +30,26 @@ inline constexpr int kFormatVersion = 1;
 
 // Where the data stand after the update: what the next batch is, and how much came before it.
 struct DataPosition {
-  std::uint64_t epoch = 0;        // of the next batch, or of the last one where it was the last of its epoch
-  std::uint64_t index = 0;        // batches of that epoch that are in the weights, of each who feeds
-  std::uint64_t samples = 0;      // of that epoch, of all who feed
-  std::uint64_t trained = 0;      // batches of all epochs
-  std::uint64_t passes = 0;       // the same as passes: several per batch where it is cut into microbatches
+  std::uint64_t epoch = 0;    // of the next batch, or of the last one where it was the last of its epoch
+  std::uint64_t index = 0;    // batches of that epoch that are in the weights, of each who feeds
+  std::uint64_t samples = 0;  // of that epoch, of all who feed
+  std::uint64_t batch = 0;    // of them, those of its first batch; 0: unknown
+  std::uint64_t trained = 0;  // batches of all epochs
+  // Keys of random numbers that were drawn: passes, several per batch where it is cut into microbatches, and those of
+  // all ranks.
+  std::uint64_t passes = 0;
   std::uint64_t sweep = 0;        // validations of every kind so far
   std::uint64_t validations = 0;  // those that have a line in val_accuracies.txt
   std::uint64_t validated = 0;    // `trained` when the last of those was over; 0: there was none
   double window_loss = 0;         // of batches that wait for their update, summed
   // That this copy of the model has been through; 0: as the checkpoint says, whose number may be that of another copy.
   std::uint64_t updates = 0;
+
+  // A batch of the epoch is in the weights, of so many samples.
+  void count_samples(std::uint64_t index_of_batch, std::uint64_t samples_of_batch) {
+    if (index_of_batch == 0) batch = samples_of_batch;
+    samples = (index_of_batch == 0 ? 0 : samples) + samples_of_batch;
+  }
 
   bool operator==(const DataPosition&) const = default;
 };

@@ -22,6 +22,8 @@
 
 #include "ravnest/base/clock.h"
 #include "ravnest/base/status.h"
+#include "ravnest/checkpoint/part_file.h"
+#include "ravnest/checkpoint/state/part_state.h"
 #include "ravnest/graph/run/engine.h"
 #include "ravnest/optim/optimizer.h"
 #include "ravnest/strategy/chain.h"
@@ -96,6 +98,20 @@ class Ddp final : private ChainObserver {
     return criterion_(head, outputs);
   }
 
+  // -- checkpoints, between updates
+
+  // The state of all ranks, which is the same on each, into the part: weights and buffers, what the optimizer keeps,
+  // the loss scale. What the part refers to is its own.
+  void capture(checkpoint::Part& part);
+  // What passes since the last update have added up on all ranks goes into the part too. On all ranks; only the first
+  // one's part has it.
+  Status capture_waiting(checkpoint::Part& part);
+  // Goes on from a part, in two steps: what was counted, so that schedules can follow, and then the rest. `steps` are
+  // the updates with those that were skipped; `scheduled` as in PartState::restore. kInvalid, or kNotFound, with the
+  // first name that differs, for a part of another model or optimizer.
+  Status go_on_after(const checkpoint::Part& part, std::uint64_t steps);
+  Status restore(const checkpoint::Part& part, bool scheduled);
+
   optim::Optimizer* optimizer() { return optimizer_.get(); }
   std::span<const at::Tensor> parameters() const { return parameters_; }
   std::uint64_t updates() const { return updates_; }  // that changed the parameters
@@ -118,6 +134,8 @@ class Ddp final : private ChainObserver {
   Status update();
   bool unscale(std::span<const at::Tensor> gradients);
 
+  Status check_same_model(const checkpoint::Part& part) const;
+
   const graph::Engine& engine_;
   const Chain chain_;
   Communicator& communicator_;
@@ -125,6 +143,7 @@ class Ddp final : private ChainObserver {
   const DdpOptions options_;
   worker::CheckedCriterion criterion_;
   std::vector<at::Tensor> parameters_;  // the live ones, in the order of Chain::parameters
+  checkpoint::PartState state_;
   MixedPrecision precision_;
   std::optional<LossScale> loss_scale_;
   GradientBuffers gradients_;

@@ -83,6 +83,25 @@ Status GradientBuffers::wait(const Waiter& wait) {
   return {};
 }
 
+Result<std::vector<at::Tensor>> GradientBuffers::sums_so_far(Communicator& communicator, const Waiter& wait) {
+  if (buffers_.empty()) return windows_;
+  const at::NoGradGuard without_record;
+  std::vector<at::Tensor> sums(windows_.size());
+  for (const FlatBuffer& buffer : buffers_) {
+    for (const std::size_t i : buffer.parameters) {
+      if (!filled_[i]) windows_[i].zero_();
+    }
+    const at::Tensor flat = buffer.flat.clone();
+    if (Status arrived = wait(*communicator.all_reduce(flat)); !arrived.ok()) return arrived;
+    std::int64_t offset = 0;
+    for (const std::size_t i : buffer.parameters) {
+      sums[i] = window(flat, offset, parameters_[i]);
+      offset += parameters_[i].numel();
+    }
+  }
+  return sums;
+}
+
 void GradientBuffers::clear() {
   filled_.assign(filled_.size(), false);
   if (buffers_.empty()) windows_.assign(windows_.size(), at::Tensor());

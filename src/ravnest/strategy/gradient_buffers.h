@@ -35,6 +35,9 @@ class GradientBuffers {
   // Every parameter's window. After `wait` they hold the sums over all ranks. Undefined, where a rank is alone, for
   // those that no gradient came for.
   std::span<const at::Tensor> windows() const { return windows_; }
+  // What the sums of all ranks would come to now, on all of them, by parameter; these stay as they are. Zero for those
+  // that no rank has a gradient for, or undefined where a rank is alone. A collective operation, between passes.
+  Result<std::vector<at::Tensor>> sums_so_far(Communicator& communicator, const Waiter& wait);
   // The sums begin anew.
   void clear();
 

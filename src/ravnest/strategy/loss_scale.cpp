@@ -1,6 +1,7 @@
 #include "ravnest/strategy/loss_scale.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ravnest::strategy {
 namespace {
@@ -11,6 +12,15 @@ constexpr double kLeast = 0x1p-24;
 constexpr double kMost = 0x1p+64;
 
 }  // namespace
+
+bool LossScale::go_on(const State& state) {
+  int exponent = 0;
+  if (!(state.scale >= kLeast && state.scale <= kMost) || std::frexp(state.scale, &exponent) != 0.5) return false;
+  scale_ = state.scale;
+  good_ = state.good;
+  skipped_ = state.skipped;
+  return true;
+}
 
 void LossScale::on_update(bool finite) {
   if (!finite) {

@@ -18,6 +18,16 @@ class LossScale {
  public:
   explicit LossScale(LossScaleOptions options = {}) : options_(options), scale_(options.initial) {}
 
+  // Where it stands, for checkpoints.
+  struct State {
+    double scale = 0;
+    std::uint64_t good = 0;
+    std::uint64_t skipped = 0;
+  };
+  State state() const { return {scale_, good_, skipped_}; }
+  // Goes on from there. False, and nothing is changed, for a scale that it can not have.
+  bool go_on(const State& state);
+
   double scale() const { return scale_; }
   // Of updates.
   std::uint64_t skipped() const { return skipped_; }

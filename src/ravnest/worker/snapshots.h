@@ -23,12 +23,9 @@
 #include "ravnest/checkpoint/state/part_state.h"
 #include "ravnest/optim/optimizer.h"
 #include "ravnest/optim/store.h"
+#include "ravnest/worker/part_records.h"
 
 namespace ravnest::worker {
-
-// Records of a part with what its averaging goes on with (average::CarriedState), by parameter.
-inline constexpr const char* kAveragingMomentum = "averaging_momentum";
-inline constexpr const char* kAveragingResiduals = "averaging_residuals";
 
 struct Snapshot {
   std::uint64_t checkpoint = 0;
@@ -37,21 +34,6 @@ struct Snapshot {
   // are copied.
   std::shared_ptr<const optim::Version> version;
 };
-
-// What a user's function keeps beside the model, such as a criterion with a state_dict.
-struct OwnState {
-  // Its tensors, and a text for the rest.
-  struct Captured {
-    checkpoint::RecordTensors tensors;
-    std::string text;
-  };
-  std::function<Captured()> capture = {};
-  std::function<Status(const Captured& captured)> restore = {};
-};
-
-// What a part that was selected from the whole for another plan is to have of records: what the criterion keeps, and
-// gradients that wait for their update. kUnsupported where those are of tied weights.
-Status take_records(const checkpoint::Whole& whole, checkpoint::Part& part);
 
 // For the compute thread.
 class Snapshots {

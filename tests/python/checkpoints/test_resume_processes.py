@@ -108,6 +108,16 @@ def test_what_machines_send_before_they_go_ends_a_run_well_with_a_checkpoint(fol
     assert len((folder / "losses.txt").read_text().splitlines()) == last
 
 
+def test_up_passes_on_to_its_nodes_what_a_machine_sends_before_it_goes(folder, processes):
+    npy_run.write_files(folder, epochs=100_000, tables=CHECKPOINT)
+    processes["up"] = command.start("up", cwd=folder)
+    wait_for((folder / "losses.txt").exists, "nothing is trained")
+    processes["up"].send_signal(signal.SIGUSR1)
+    said = ended_well(processes)["up"]
+    last = max(int(path.name.removeprefix("update_")) for path in checkpoints(folder))
+    assert said.count(f"got SIGUSR1: the run ends after the checkpoint of update {last}; --resume") == 3, said
+
+
 def test_without_python_a_run_goes_on_by_the_command_line(folder, processes):
     npy_run.write_files(folder, epochs=2, tables=CHECKPOINT)
     start_commands(processes, folder)

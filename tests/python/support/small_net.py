@@ -25,6 +25,21 @@ def make_net() -> Net:
     return Net()
 
 
+def make_dropping() -> nn.Module:
+    """The same with dropout."""
+    net = make_net()
+    net.body.insert(3, nn.Dropout(0.25))
+    return net
+
+
+def make_plain() -> nn.Module:
+    """One whose numbers do not depend on how a batch is shared out."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(12, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 24), nn.Linear(24, 5)
+    )
+
+
 def make_data(samples=200):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(samples, 12, generator=generator)

@@ -88,6 +88,17 @@ NamedPayloads copied(const RecordTensors& tensors) {
   return named;
 }
 
+TensorNames tensor_names(const graph::Engine& engine) {
+  TensorNames names;
+  for (const auto& [name, tensor] : engine.parameters()) names.weights.insert(name);
+  const ir::Model model = engine.model();
+  for (const auto& [name, payload] : model.weights) names.weights.insert(name);
+  for (const std::size_t index : engine.written_buffers()) {
+    if (!names.weights.contains(engine.names()[index])) names.buffers.insert(engine.names()[index]);
+  }
+  return names;
+}
+
 PartState::PartState(const graph::Engine& engine, std::span<const at::Tensor> parameters)
     : engine_(engine), written_(engine.names().size()), parameters_(parameters.begin(), parameters.end()) {
   const ir::Model model = engine.model();
@@ -136,7 +147,7 @@ void PartState::capture(Part& part, std::span<const at::Tensor> tensors, const o
     const at::Tensor& tensor = tensors[index];
     if (weights_stay && !written_[index]) return tensor;
     at::Tensor& copy = copies[tensor.unsafeGetTensorImpl()];
-    if (!copy.defined()) copy = tensor.detach().clone();
+    if (!copy.defined()) copy = tensor.is_cpu() ? tensor.detach().clone() : tensor.detach().to(at::kCPU);
     return copy;
   };
   std::vector<at::Tensor> kept;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,13 @@ namespace ravnest::checkpoint {
 // A criterion, say, or gradients that wait for their update: tensors by name, on any device.
 using RecordTensors = std::vector<std::pair<std::string, at::Tensor>>;
 archive::NamedPayloads copied(const RecordTensors& tensors);
+
+// What of an engine a part has.
+struct TensorNames {
+  std::set<std::string> weights;  // keys of the state dict
+  std::set<std::string> buffers;  // others that training writes
+};
+TensorNames tensor_names(const graph::Engine& engine);
 
 // For one thread, the one that steps the optimizer. The engine outlives it.
 class PartState {

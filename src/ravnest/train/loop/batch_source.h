@@ -25,7 +25,7 @@ class BatchSource {
   virtual Status begin(std::uint64_t number) = 0;
   // None where it is over.
   virtual Result<std::optional<SourceBatch>> next() = 0;
-  // Leaves out so many, of which there are that many: they were trained on before the run was interrupted.
+  // Leaves out the next ones, so many of which there are: they were trained on before the run was interrupted.
   virtual Status skip(std::uint64_t batches) {
     for (; batches > 0; --batches) {
       if (const auto batch = next(); !batch.ok()) return batch.status();

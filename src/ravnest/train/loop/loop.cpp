@@ -41,17 +41,17 @@ class EpochLoop {
   Status feed_epoch() {
     const std::uint64_t number = feeder_.position().epoch;
     if (Status begun = options_.training.batches->begin(number); !begun.ok()) return begun;
-    std::uint64_t count = feeder_.skip_batches();
-    if (Status skipped = options_.training.batches->skip(count); !skipped.ok()) return skipped;
-    // The last of those may have been the one to validate after, and the run have ended before that was done.
-    if (count > 0) {
-      if (Status checked = validate_where_due(); !checked.ok()) return checked;
-    }
+    std::uint64_t count = 0;
     for (;; ++count) {
       auto batch = options_.training.batches->next();
       if (!batch.ok()) return batch.status();
       if (!*batch) break;
       if (Status fed = feeder_.train(std::move(**batch)); !fed.ok()) return fed;
+      const std::uint64_t behind = feeder_.skip_batches();
+      if (Status skipped = options_.training.batches->skip(behind); !skipped.ok()) return skipped;
+      count += behind;
+      if (feeder_.position().is_going_on()) continue;
+      // The last of those may have been the one to validate after, and the run have ended before that was done.
       if (Status checked = validate_where_due(); !checked.ok()) return checked;
     }
     // Of fewer batches than before the feeder tells, which knows the batches of loops that users write too.

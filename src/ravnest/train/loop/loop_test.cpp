@@ -1,5 +1,6 @@
 #include "ravnest/train/loop/loop.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,6 +22,9 @@ class Witness final : public BatchSink {
  public:
   explicit Witness(bool rounds = false) : rounds_(rounds) {}
 
+  Result<std::uint64_t> samples_of_all(const Batch& batch, const Poll&) override {
+    return batch.inputs.empty() ? 1 : static_cast<std::uint64_t>(batch.inputs[0].size(0));
+  }
   Status feed(const Batch& batch, const Poll&) override {
     if (batch.kind == wire::PassKind::kPredict) {
       record_.expect({.kind = batch.kind}, 0);
@@ -28,6 +32,7 @@ class Witness final : public BatchSink {
     }
     const char* kind = batch.kind == wire::PassKind::kTrain ? "t" : batch.kind == wire::PassKind::kPredict ? "p" : "v";
     seen.push_back(text(kind, batch.epoch, ".", batch.index));
+    if (shows_rows) seen.back() += text(" ", batch.inputs[0][0].item<std::int64_t>());
     if (on_feed) on_feed();
     return {};
   }
@@ -47,6 +52,7 @@ class Witness final : public BatchSink {
   void warn(const std::string& line) const override { warnings.push_back(line); }
 
   std::vector<std::string> seen;
+  bool shows_rows = false;  // and the first of the batch's inputs
   std::function<void()> on_feed;
   std::optional<std::string> wanted;
   mutable std::vector<std::string> warnings;
@@ -118,6 +124,75 @@ TEST(Loop, GoesOnInTheMiddleOfAnEpochWithoutWhatCameBefore) {
               ElementsAre("t1.2", "v1.0", "validated", "t2.0", "t2.1", "t2.2", "v2.0", "validated", "drained"));
   EXPECT_THAT(run.training.begun, ElementsAre(1, 2));
   EXPECT_EQ(run.position.trained, 9);
+}
+
+// Batches of a size, the last one short, of so many samples.
+class Rows final : public BatchSource {
+ public:
+  Rows(std::int64_t samples, std::int64_t batch) : samples_(samples), batch_(batch) {}
+
+  Status begin(std::uint64_t) override {
+    at_ = 0;
+    return {};
+  }
+  Result<std::optional<SourceBatch>> next() override {
+    if (at_ >= samples_) return std::optional<SourceBatch>();
+    const std::int64_t begin = std::exchange(at_, std::min(at_ + batch_, samples_));
+    return std::optional(SourceBatch{{at::arange(begin, at_)}, 0});
+  }
+  std::uint64_t batches() const override { return 0; }
+
+ private:
+  std::int64_t samples_;
+  std::int64_t batch_;
+  std::int64_t at_ = 0;
+};
+
+struct GoingOn {
+  std::int64_t batch;  // that the run goes on with; it had 8
+  GoOn from;
+  std::vector<std::string> fed;  // of the epoch in which it goes on, and the first of the next one
+  std::string said = {};
+};
+
+TEST(Loop, GoesOnAtTheSampleWhereBatchesAreOfAnotherSize) {
+  // 30 samples: an epoch of 8, 8, 8 and 6.
+  const auto from = [](std::uint64_t index, std::uint64_t samples) {
+    return GoOn{.epoch = 1, .index = index, .samples = samples, .batch = 8, .trained = 4 + index, .sweep = 1};
+  };
+  const std::vector<GoingOn> all = {
+      {8, from(2, 16), {"t1.2 16", "t1.3 24", "t2.0 0"}},
+      {4, from(2, 16), {"t1.4 16", "t1.5 20", "t1.6 24", "t1.7 28", "t2.0 0"}},
+      {16, from(2, 16), {"t1.1 16", "t2.0 0"}},
+      {30, from(4, 30), {"t2.0 0"}},
+      {7, from(4, 30), {"t2.0 0", "t2.1 7"}},
+      {12, from(3, 24), {"t1.2 24", "t2.0 0"}},
+      {12,
+       from(2, 16),
+       {"t1.1 12", "t1.2 24", "t2.0 0"},
+       "the checkpoint is 16 samples into epoch 2, and a step takes 12 now, where it took 8: the run goes on with the "
+       "step of samples 13 to 24, of which the first 4 were trained on before"},
+      {20,
+       from(1, 8),
+       {"t1.0 0", "t1.1 20", "t2.0 0"},
+       "the checkpoint is 8 samples into epoch 2, and a step takes 20 now, where it took 8: the run goes on with the "
+       "step of samples 1 to 20, of which the first 8 were trained on before"},
+  };
+  for (const GoingOn& each : all) {
+    SCOPED_TRACE(text(each.batch, " from ", each.from.samples));
+    Training run({});
+    Rows rows(30, each.batch);
+    run.options.training.batches = &rows;
+    run.options.validation = {};
+    run.options.epochs = 3;
+    run.witness.shows_rows = true;
+    run.position.go_on = each.from;
+    ASSERT_TRUE(run.train().ok());
+    ASSERT_GE(run.witness.seen.size(), each.fed.size());
+    run.witness.seen.resize(each.fed.size());
+    EXPECT_EQ(run.witness.seen, each.fed);
+    EXPECT_EQ(run.witness.warnings, each.said.empty() ? std::vector<std::string>() : std::vector{each.said});
+  }
 }
 
 TEST(Loop, ARunThatIsOverDoesNothingMore) {

@@ -30,7 +30,7 @@ struct TrainerOptions {
 struct TrainOutcome {
   double seconds = 0;  // the following are the root's; 0 and empty elsewhere
   std::uint64_t samples = 0;
-  std::string summary;  // for people, several lines (report/summary.h)
+  std::string summary = {};  // for people, several lines (report/summary.h)
   // Where the run has ended before its time, with a checkpoint: why.
   std::optional<std::string> ended_early = {};
 };

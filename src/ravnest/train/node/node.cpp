@@ -263,6 +263,10 @@ Result<wire::Closed> Node::serve(const Poll& poll) {
   return closed;
 }
 
+Result<std::uint64_t> Node::samples_of_all(const Batch& batch, const Poll& /*poll*/) {
+  return cluster::samples_of(batch.inputs);
+}
+
 Status Node::feed(const Batch& batch, const Poll& poll) {
   const bool trains = batch.kind == wire::PassKind::kTrain;
   // What validated the epoch before has been fed by now.
@@ -280,6 +284,7 @@ Status Node::feed(const Batch& batch, const Poll& poll) {
     position_.epoch = batch.epoch;
     position_.index = batch.index + 1;
     ++position_.trained;
+    count_samples(position_, batch, cluster::samples_of(batch.inputs));
     position_.passes += parts.size();
     if (whole.update) ++updates_;
     if (whole.update) mark_if_due(parts.back().offer);

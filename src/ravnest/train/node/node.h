@@ -105,6 +105,7 @@ class Node final : public BatchSink {
   Status begin(const std::string& call);
   // Others than the root.
   Result<wire::Closed> serve(const Poll& poll);
+  Result<std::uint64_t> samples_of_all(const Batch& batch, const Poll& poll) override;
   // Root: a batch, cut into passes. Waits for room.
   Status feed(const Batch& batch, const Poll& poll) override;
   // Root: all batches of the sweep were fed.

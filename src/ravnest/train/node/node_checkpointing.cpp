@@ -1,7 +1,6 @@
 // How a node makes checkpoints, and goes on from one.
 #include <chrono>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -128,15 +127,8 @@ Result<std::vector<wire::ReadableCheckpoint>> Node::readable_checkpoints(const P
 
 // On the compute thread, before anything is computed.
 Status Node::go_on_from(const wire::CheckpointRun& run) {
-  std::set<std::string> weights;
-  std::set<std::string> buffers;
-  for (const auto& [name, tensor] : engine_.parameters()) weights.insert(name);
-  const ir::Model model = engine_.model();
-  for (const auto& [name, payload] : model.weights) weights.insert(name);
-  for (const std::size_t index : engine_.written_buffers()) {
-    if (!weights.contains(engine_.names()[index])) buffers.insert(engine_.names()[index]);
-  }
-  auto part = checkpoints_->begin(run, weights, buffers);
+  const checkpoint::TensorNames names = checkpoint::tensor_names(engine_);
+  auto part = checkpoints_->begin(run, names.weights, names.buffers);
   if (!part.ok()) return part.status();
   if (!*part) return {};
   const checkpoint::Manifest& from = *checkpoints_->resumed();

@@ -12,6 +12,7 @@
 #include "ravnest/checkpoint/part_file.h"
 #include "ravnest/checkpoint/settings.h"
 #include "ravnest/train/node/run_choice.h"
+#include "ravnest/worker/part_records.h"
 
 namespace ravnest::train {
 namespace {
@@ -98,18 +99,25 @@ Result<std::vector<Checkpoint>> NodeCheckpoints::candidates() {
   return std::vector<Checkpoint>{std::move(*found)};
 }
 
-bool NodeCheckpoints::is_of_this_plan(const Manifest& manifest) const {
-  return manifest.plan == options_.plan && manifest.strategy == "pipeline";
+std::string NodeCheckpoints::own_part() const {
+  return is_pipeline() ? part_name(options_.cluster, options_.clusters, options_.stage) : "model";
 }
 
 bool NodeCheckpoints::has_own_part(const Manifest& manifest) const {
-  return is_of_this_plan(manifest) &&
-         checkpoint::has_part(manifest, part_name(options_.cluster, options_.clusters, options_.stage));
+  return manifest.plan == options_.plan && (manifest.strategy == "pipeline") == is_pipeline() &&
+         checkpoint::has_part(manifest, own_part());
+}
+
+void NodeCheckpoints::tell(int stage, wire::Checkpointing said) {
+  if (options_.post)
+    options_.post(stage, std::move(said));
+  else
+    static_cast<void>(on_message(0, std::move(said)));
 }
 
 checkpoint::VerifyOptions NodeCheckpoints::own_parts(const Manifest& manifest) const {
   if (!has_own_part(manifest)) return {.parts = checkpoint::parts_of_copy(manifest, options_.cluster), .progress = {}};
-  return {.parts = {part_name(options_.cluster, options_.clusters, options_.stage)}, .progress = {}};
+  return {.parts = {own_part()}, .progress = {}};
 }
 
 const NodeCheckpoints::Readable* NodeCheckpoints::known(const std::string& run, std::uint64_t updates) const {
@@ -217,7 +225,7 @@ Result<Checkpoint> NodeCheckpoints::fetched(const Readable& readable) {
   const Checkpoint& from = readable.checkpoint;
   const checkpoint::VerifyOptions own = own_parts(from.manifest);
   if (object_store::is_s3_url(from.folder.string()))
-    options_.warn(text("takes ", is_of_this_plan(from.manifest) ? "its part" : "all parts",
+    options_.warn(text("takes ", has_own_part(from.manifest) ? "its part" : "all parts",
                        " of the checkpoint of update ", from.manifest.updates, " from ", source_name_,
                        ", unless it is here"));
   auto here = source_->fetch(from, own.parts);
@@ -228,8 +236,7 @@ Result<Checkpoint> NodeCheckpoints::fetched(const Readable& readable) {
 
 Result<checkpoint::Part> NodeCheckpoints::read(const Checkpoint& from, const std::set<std::string>& weights,
                                                const std::set<std::string>& buffers) const {
-  if (has_own_part(from.manifest))
-    return checkpoint::read_part_of(from, part_name(options_.cluster, options_.clusters, options_.stage));
+  if (has_own_part(from.manifest)) return checkpoint::read_part_of(from, own_part());
   const auto whole = checkpoint::read_whole(from, options_.cluster);
   if (!whole.ok()) return whole.status();
   auto part = checkpoint::select(*whole, weights, buffers);
@@ -280,12 +287,12 @@ void NodeCheckpoints::take(worker::Snapshot snapshot) {
   }
   if (!before)
     return enqueue([this, taken = std::make_shared<worker::Snapshot>(std::move(snapshot))] { write(*taken); });
-  options_.post(0, wire::PartWritten{snapshot.checkpoint, {}, text("it still writes that of update ", *before)});
+  tell(0, wire::PartWritten{snapshot.checkpoint, {}, text("it still writes that of update ", *before)});
 }
 
 Result<checkpoint::PartEntry> NodeCheckpoints::write_part(const worker::Snapshot& snapshot) {
   checkpoint::Part part = snapshot.part;
-  part.name = part_name(options_.cluster, options_.clusters, options_.stage);
+  part.name = own_part();
   part.copy = options_.cluster;
   part.holder = own_name();
   part.run = run_;
@@ -318,7 +325,7 @@ void NodeCheckpoints::write(const worker::Snapshot& snapshot) {
     if (is_root() && under_way_ && under_way_->checkpoint == snapshot.checkpoint)
       under_way_->order = snapshot.part.order;
   }
-  options_.post(0, std::move(said));
+  tell(0, std::move(said));
   if (written.ok() && uploads_) uploads_->upload(snapshot.checkpoint, written->file);
 }
 
@@ -387,10 +394,10 @@ Manifest NodeCheckpoints::manifest_of(UnderWay done) const {
   Manifest manifest;
   manifest.run = run_;
   manifest.written = now_in_utc();
-  manifest.strategy = "pipeline";
+  manifest.strategy = options_.strategy;
   manifest.plan = options_.plan;
   manifest.updates = done.checkpoint;
-  manifest.world = options_.clusters;
+  manifest.world = is_pipeline() ? options_.clusters : options_.world;
   manifest.position = done.position;
   manifest.settings = settings_;
   manifest.order = std::move(done.order);

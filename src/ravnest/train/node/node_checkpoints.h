@@ -48,12 +48,16 @@ namespace ravnest::train {
 
 struct NodeCheckpointsOptions {
   CheckpointOptions checkpoints;
+  // "pipeline", whose parts are those of its stages. Of others rank 0 has the whole model: it is the only node, and
+  // `world` ranks feed beside it.
+  std::string strategy = "pipeline";
+  std::uint64_t world = 1;
   std::string plan;
   std::vector<std::string> nodes;  // of the cluster, by stage
   int stage = 0;
   std::uint32_t cluster = 0;
   std::uint32_t clusters = 1;
-  // To the stage's node; the root may send to itself.
+  // To the stage's node; the root may send to itself. Left empty where there is one node.
   std::function<void(int stage, wire::Checkpointing checkpointing)> post;
   // Root: to that of another cluster; and the names of all, by cluster.
   std::function<void(std::uint32_t cluster, wire::Checkpointing checkpointing)> post_to_cluster = {};
@@ -149,7 +153,10 @@ class NodeCheckpoints {
 
   bool is_root() const { return options_.stage == 0; }
   const std::string& own_name() const { return options_.nodes[static_cast<std::size_t>(options_.stage)]; }
-  bool is_of_this_plan(const checkpoint::Manifest& manifest) const;
+  bool is_pipeline() const { return options_.strategy == "pipeline"; }
+  std::string own_part() const;
+  // Whether it is cut as this run is.
+  bool has_own_part(const checkpoint::Manifest& manifest) const;
   Result<checkpoint::Part> read(const checkpoint::Checkpoint& from, const std::set<std::string>& weights,
                                 const std::set<std::string>& buffers) const;
   checkpoint::VerifyOptions own_parts(const checkpoint::Manifest& manifest) const;
@@ -159,6 +166,7 @@ class NodeCheckpoints {
   const Readable* known(const std::string& run, std::uint64_t updates) const;
   Status open_stores();
   Result<std::vector<checkpoint::Checkpoint>> candidates();
+  void tell(int stage, wire::Checkpointing said);
   Result<checkpoint::PartEntry> write_part(const worker::Snapshot& snapshot);
   void write(const worker::Snapshot& snapshot);
   Status on_part(int from, const wire::PartWritten& written);

@@ -27,12 +27,15 @@ bool contains(const std::vector<std::uint32_t>& clusters, std::uint32_t cluster)
 DataPosition NodeCheckpoints::position_in(const Manifest& manifest) const {
   DataPosition position = checkpoint::position_of(manifest, checkpoint::copy_for(manifest, options_.cluster));
   const auto shard = manifest.settings.find("shard");
-  if (manifest.world == options_.clusters || shard == manifest.settings.end() || shard->second != "true")
+  // Those of ranks count for all of them.
+  if (manifest.strategy != "pipeline" || manifest.world == options_.clusters || shard == manifest.settings.end() ||
+      shard->second != "true")
     return position;
   const auto ours = [&](std::uint64_t batches) { return batches * manifest.world / options_.clusters; };
   const std::uint64_t before = position.trained - std::min(position.trained, position.index);
   position.index = ours(position.index);
   position.trained = ours(before) + position.index;
+  position.samples = ours(position.samples);
   return position;
 }
 

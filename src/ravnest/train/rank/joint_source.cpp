@@ -18,7 +18,24 @@ Status JointSource::begin(std::uint64_t number) {
   number_ = number;
   count_ = 0;
   index_ = 0;
-  return ask();
+  asked_.reset();
+  return {};
+}
+
+// What was asked of the next one is answered first: all ranks leave it out.
+Status JointSource::skip(std::uint64_t batches) {
+  if (batches == 0) return {};
+  std::uint64_t left = batches;
+  if (asked_) {
+    if (Status answered = answer(); !answered.ok()) return answered;
+    batch_.reset();
+    asked_.reset();
+    --left;
+  }
+  index_ += left;
+  if (is_over_) return {};
+  count_ += static_cast<std::int64_t>(left);
+  return own_.skip(left);
 }
 
 // Fetches this rank's next batch, unless it has come to its end, and asks how many samples all ranks have.
@@ -31,6 +48,7 @@ Status JointSource::ask() {
     if (batch_) ++count_;
   }
   told_ = tells_batch_at(number_, index_++, batch_ ? cluster::samples_of(batch_->inputs) : 0);
+  told_.want_end(rank_.wants_end());
   asked_ = rank_.communicator().sum(std::span(told_.numbers));
   return {};
 }
@@ -57,9 +75,18 @@ Status JointSource::compare_counts() {
   return {};
 }
 
-Result<std::optional<SourceBatch>> JointSource::next() {
+Status JointSource::answer() {
   if (Status answered = rank_.wait(*asked_, poll_); !answered.ok()) return rank_.ended(answered);
   if (Status same = check_same(told_, rank_.world()); !same.ok()) return rank_.ended_alike(same);
+  rank_.hear(told_);
+  return {};
+}
+
+Result<std::optional<SourceBatch>> JointSource::next() {
+  if (!asked_) {
+    if (Status asked = ask(); !asked.ok()) return asked;
+  }
+  if (Status answered = answer(); !answered.ok()) return answered;
   if (told_.samples() == 0) {
     if (Status compared = compare_counts(); !compared.ok()) return rank_.ended(compared);
     return std::optional<SourceBatch>();

@@ -27,11 +27,13 @@ class JointSource final : public BatchSource {
 
   Status begin(std::uint64_t number) override;
   Result<std::optional<SourceBatch>> next() override;
+  Status skip(std::uint64_t batches) override;
   // Those of this rank.
   std::uint64_t batches() const override { return own_.batches(); }
 
  private:
   Status ask();
+  Status answer();
   Status compare_counts();
 
   BatchSource& own_;

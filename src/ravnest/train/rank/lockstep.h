@@ -21,10 +21,13 @@ inline constexpr std::size_t kNexts = 3;
 
 // What one rank tells; what all have told, added up.
 struct Told {
-  std::array<std::int64_t, kNexts + 4> numbers = {};
+  std::array<std::int64_t, kNexts + 5> numbers = {};
 
   std::int64_t samples() const { return numbers[kNexts]; }
   std::int64_t correct() const { return numbers[kNexts + 1]; }
+  // How many want the run to end with a checkpoint.
+  std::int64_t enders() const { return numbers.back(); }
+  void want_end(bool wanted) { numbers.back() = wanted ? 1 : 0; }
 };
 
 Told tells(Next next, std::uint64_t samples = 0, std::uint64_t correct = 0);

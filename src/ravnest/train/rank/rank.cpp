@@ -2,15 +2,16 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <iterator>
 #include <sstream>
-#include <stdexcept>
 #include <utility>
 
 #include "ravnest/base/file.h"
 #include "ravnest/cluster/microbatches.h"
 #include "ravnest/strategy/communicate/texts.h"
 #include "ravnest/train/node/call_sentences.h"
-#include "ravnest/worker/out_of_memory.h"
+#include "ravnest/train/rank/plainly.h"
 #include "ravnest/worker/tensors.h"
 
 namespace ravnest::train {
@@ -21,8 +22,6 @@ constexpr Duration kPollInterval = std::chrono::milliseconds(50);
 // On a GPU a loss is looked at when another pass came after it: then it is computed, and the host waits for nothing
 // while the GPU has the newest pass to do.
 constexpr std::size_t kLossesUnderWay = 1;
-constexpr const char* kWhatHelpsMemory =
-    "a smaller batch_size, with update_frequency for as many samples in an update, or precision = \"bf16\"";
 
 std::vector<c10::IValue> as_values(const std::vector<at::Tensor>& tensors, c10::Device device) {
   std::vector<c10::IValue> values;
@@ -72,18 +71,6 @@ std::string described(const optim::Optimizer* optimizer) {
     for (const auto& [option, value] : group.options) words += text(", ", option, " ", shown(value));
   }
   return words;
-}
-
-// What torch throws, and functions of the user's, as a failure in their own words.
-template <class Compute>
-auto plainly(const Compute& compute) -> decltype(compute()) {
-  try {
-    return compute();
-  } catch (const c10::Error& error) {
-    return worker::torch_failure(error, kWhatHelpsMemory);
-  } catch (const std::runtime_error& error) {
-    return internal(error.what());
-  }
 }
 
 }  // namespace
@@ -138,10 +125,13 @@ Status Rank::begin(const std::string& call, const Poll& poll, const std::map<std
   all["clip_norm"] = text(training_options_.clip_norm);
   wire::Ready ready{.call = call, .settings = {}};
   for (const auto& [setting, value] : all) ready.settings.push_back({setting, value});
+  std::ranges::move(checkpoint_settings(), std::back_inserter(ready.settings));
   ready.settings.push_back({"optimizer", described(ddp_->optimizer())});
   poll_ = poll;
   if (Status agreed = compare(ready); !agreed.ok()) return ended(agreed);
   const bool is_first = begun_ == TimePoint();
+  trains_ = call == "train";
+  if (Status gone_on = trains_ ? begin_checkpoints(all) : Status(); !gone_on.ok()) return gone_on;
   begun_ = SystemClock().now();
   times_before_ = ddp_->times();
   traffic_before_ = traffic();
@@ -181,15 +171,18 @@ Status Rank::feed(const Batch& batch, const Poll& poll) {
 }
 
 Result<Told> Rank::told_by_all(Told own) {
+  own.want_end(wants_end());
   const auto sum = communicator_->sum(std::span(own.numbers));
   if (Status summed = wait(*sum, poll_); !summed.ok()) return ended(summed);
   if (Status same = check_same(own, world()); !same.ok()) return ended_alike(same);
+  hear(own);
   return own;
 }
 
 // A loop that users write feeds each rank by itself. One that is a batch behind the others would train all the same, on
 // pairs of batches that belong to different steps.
-Result<std::uint64_t> Rank::samples_of_all(const Batch& batch) {
+Result<std::uint64_t> Rank::samples_of_all(const Batch& batch, const Poll& poll) {
+  poll_ = poll;
   if (!announced_.empty()) {
     const std::uint64_t samples = announced_.front();
     announced_.pop_front();
@@ -201,7 +194,8 @@ Result<std::uint64_t> Rank::samples_of_all(const Batch& batch) {
 }
 
 Status Rank::train(const Batch& batch) {
-  const bool updates = (trained_ + 1) % training_options_.update_frequency == 0;
+  if (Status taken = checkpoint_of_epoch(batch); !taken.ok()) return taken;
+  const bool updates = (position_.trained + 1) % training_options_.update_frequency == 0;
   const stage::Offer whole{.kind = batch.kind,
                            .batch = batches_,
                            .update = updates,
@@ -210,7 +204,7 @@ Status Rank::train(const Batch& batch) {
                            .digest = batch.digest};
   const bool absent = batch.inputs.empty();
   const std::uint64_t own = absent ? 0 : cluster::samples_of(batch.inputs);
-  const auto of_all = samples_of_all(batch);
+  const auto of_all = batch.of_all > 0 ? Result<std::uint64_t>(batch.of_all) : samples_of_all(batch, poll_);
   if (!of_all.ok()) return of_all.status();
   if (Status taken = take_reports(engine_.device().is_cpu() ? 0 : kLossesUnderWay); !taken.ok()) return taken;
   if (updates) reach(batch.epoch);
@@ -218,19 +212,25 @@ Status Rank::train(const Batch& batch) {
   const double weight = *of_all == 0 ? 0 : static_cast<double>(own) / static_cast<double>(*of_all);
   const std::uint64_t updates_before = ddp_->updates();
   const std::uint64_t skipped_before = ddp_->steps() - updates_before;
-  wire::PassHead head = head_of(whole, trained_, weight);
-  head.step = trained_ * static_cast<std::uint64_t>(world()) + static_cast<std::uint64_t>(rank());
+  wire::PassHead head = head_of(whole, passes_, weight);
+  head.step = passes_ * static_cast<std::uint64_t>(world()) + static_cast<std::uint64_t>(rank());
   auto loss = plainly(
       [&] { return absent ? ddp_->absent(head) : ddp_->train(head, as_values(batch.inputs, engine_.device())); });
   if (!loss.ok()) return loss.status();
+  ++passes_;
+  position_.epoch = batch.epoch;
+  position_.index = batch.index + 1;
+  ++position_.trained;
+  count_samples(position_, batch, *of_all);
+  position_.passes = passes_ * static_cast<std::uint64_t>(world());
   stage::Offer offer = whole;
   offer.samples = *of_all;
+  offer.checkpoint = updates ? checkpoint_due() : 0;
   record_->expect(offer, offer.samples);
   reports_.push_back({offer, std::move(*loss)});
-  ++trained_;
   if (ddp_->updates() != updates_before && training_options_.on_update) training_options_.on_update(ddp_->updates());
   warn_of_skipped(skipped_before);
-  return {};
+  return offer.checkpoint > 0 ? take_snapshot({}) : Status();
 }
 
 // Once: fp16 begins with a scale that is too large for many models, and finds its own within a few updates.

@@ -27,6 +27,8 @@
 #include "ravnest/base/clock.h"
 #include "ravnest/base/log.h"
 #include "ravnest/base/status.h"
+#include "ravnest/checkpoint/interval.h"
+#include "ravnest/checkpoint/manifest.h"
 #include "ravnest/graph/cut/units.h"
 #include "ravnest/graph/run/engine.h"
 #include "ravnest/report/rank_summary.h"
@@ -36,6 +38,7 @@
 #include "ravnest/strategy/launch/rendezvous.h"
 #include "ravnest/train/node/batch_sink.h"
 #include "ravnest/train/node/farewell.h"
+#include "ravnest/train/node/node_checkpoints.h"
 #include "ravnest/train/node/run_record.h"
 #include "ravnest/train/node/training_options.h"
 #include "ravnest/train/rank/backend.h"
@@ -90,8 +93,11 @@ class Rank final : public BatchSink {
 
   // -- calls: each begins with `begin` and ends with `finish`, or with a failure
 
-  // Fails on all ranks where they do not begin the same, `settings` and all that they were configured with.
+  // Fails on all ranks where they do not begin the same, `settings` and all that they were configured with. The first
+  // "train" of a run with checkpoints goes on from one where that is asked for: rank 0 reads it, and all take it.
   Status begin(const std::string& call, const Poll& poll, const std::map<std::string, std::string>& settings = {});
+  // As `announce` has said, or by asking all.
+  Result<std::uint64_t> samples_of_all(const Batch& batch, const Poll& poll) override;
   // A batch of this rank's own; one without inputs where it has none left and others have. How many samples all ranks
   // have for it is asked for, unless `announce` has said so.
   Status feed(const Batch& batch, const Poll& poll) override;
@@ -103,6 +109,19 @@ class Rank final : public BatchSink {
   Status finish_rounds(const Poll& /*poll*/) override { return {}; }
   // The call is over on all ranks. Where asked for, rank 0 saves the model; where it can not, this fails on all.
   Status finish(const wire::Task& task, const Poll& poll);
+
+  // What the run goes on from; none where it begins anew.
+  const std::optional<checkpoint::Manifest>& resumed() const { return resumed_; }
+  // This rank was told to end, and why: all do, after their next update, with a checkpoint. False where nothing is
+  // trained yet that a checkpoint could keep. For the thread that calls, as its `poll` may.
+  bool want_end(const std::string& why);
+  // The same on all ranks.
+  std::optional<std::string> end_wanted() const override;
+  // In the place of `finish`, where that is why the loop has ended: what is to be said of it, the same on all ranks.
+  Result<std::string> end_early(std::uint64_t epochs, const Poll& poll);
+  // What is told to all beside each batch, and what all have told.
+  bool wants_end() const { return told_to_end_.has_value(); }
+  void hear(const Told& told) { ends_ = ends_ || told.enders() > 0; }
 
   // How this rank waits for an operation of the communicator; the failure of one is the run's.
   Status wait(strategy::Pending& pending, const Poll& poll);
@@ -138,11 +157,22 @@ class Rank final : public BatchSink {
   strategy::Communicator& tensors() { return nccl_ ? *nccl_ : *communicator_; }
   Status compare(const wire::Ready& ready);
   Result<Told> told_by_all(Told own);
-  Result<std::uint64_t> samples_of_all(const Batch& batch);
   Status train(const Batch& batch);
   void warn_of_skipped(std::uint64_t skipped_before);
   Status evaluate(const Batch& batch);
   Status take_reports(std::size_t keep);
+  std::vector<wire::Setting> checkpoint_settings() const;
+  Status begin_checkpoints(const std::map<std::string, std::string>& settings);
+  Result<std::optional<checkpoint::Part>> find_checkpoint(const std::map<std::string, std::string>& settings);
+  Status share_checkpoint(std::optional<checkpoint::Part>& part);
+  Status share_bytes(std::string& bytes);
+  Status go_on_from(const checkpoint::Part& part);
+  std::uint64_t checkpoint_due();
+  Status checkpoint_of_epoch(const Batch& batch);
+  Status checkpoint_between_passes(std::uint64_t epochs);
+  Status take_snapshot(checkpoint::Part part);
+  Status written_by_now();
+  Status keep_last(const wire::Task& task);
   Status compare_parameters();
   Status gather_work();
   Traffic traffic() const;
@@ -170,7 +200,7 @@ class Rank final : public BatchSink {
   std::uint64_t swept_samples_ = 0;  // of the present sweep, here
   std::uint64_t swept_correct_ = 0;
   std::uint64_t batches_ = 0;  // fed, of all kinds
-  std::uint64_t trained_ = 0;  // fed for training
+  std::uint64_t passes_ = 0;   // that train, of each rank: their numbers key what is drawn
   std::uint64_t epochs_ = 0;   // that are over
   TimePoint begun_;            // the call
   // Before this call:
@@ -179,6 +209,15 @@ class Rank final : public BatchSink {
   std::uint64_t steps_before_ = 0;
   std::uint64_t skipped_before_ = 0;
   std::vector<report::RankSummary> work_;
+
+  bool trains_ = false;                // the call
+  checkpoint::DataPosition position_;  // behind what was fed to train on
+  checkpoint::Due due_{checkpoint::Interval()};
+  bool checkpoints_begun_ = false;
+  std::optional<checkpoint::Manifest> resumed_;
+  bool ends_ = false;                             // some rank was told to end, as all know
+  std::optional<std::string> told_to_end_;        // this one, and why
+  std::unique_ptr<NodeCheckpoints> checkpoints_;  // rank 0: where the run has some; last, since it uses the record
 };
 
 }  // namespace ravnest::train

@@ -14,6 +14,8 @@ namespace ravnest::train {
 
 Status Rank::finish(const wire::Task& task, const Poll& poll) {
   if (Status drained = drain(poll); !drained.ok()) return drained;
+  if (Status kept = keep_last(task); !kept.ok()) return ended(kept);
+  trains_ = false;
   if (const auto all_end = told_by_all(tells(Next::kCallEnd)); !all_end.ok()) return all_end.status();
   if (Status alike = compare_parameters(); !alike.ok()) return ended(alike);
   reach(task.epochs);
@@ -27,6 +29,15 @@ Status Rank::finish(const wire::Task& task, const Poll& poll) {
   }
   Status gathered = gather_work();
   return gathered.ok() ? gathered : ended(gathered);
+}
+
+// One more checkpoint when training is over, and until all are written.
+Status Rank::keep_last(const wire::Task& task) {
+  if (!trains_ || !checkpoints_begun_) return {};
+  if (Status taken = checkpoint_between_passes(task.epochs); !taken.ok() || !checkpoints_) return taken;
+  if (Status written = written_by_now(); !written.ok()) return written;
+  checkpoints_->settle();
+  return {};
 }
 
 // All ranks take the same steps. Where they did not (an optimizer, a scheduler or a hook of the user's that goes by the

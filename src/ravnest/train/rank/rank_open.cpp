@@ -166,6 +166,8 @@ Status Rank::connect_nccl(const Poll& poll) {
 
 void Rank::close() {
   if (ranks_) ranks_->on_failure({});
+  checkpoints_.reset();
+  trains_ = false;
   ddp_.reset();
   nccl_.reset();
   communicator_.reset();

@@ -84,7 +84,13 @@ Result<TrainOutcome> RankTrainer::run(const Poll& poll) {
     options.validation = {&validation.emplace(*own_validation, *rank_, poll, validations_.unit()), &validations_};
   }
   Feeder feeder(*rank_, position_, poll);
+  if (const auto& resumed = rank_->resumed(); resumed && !position_.go_on) position_.go_on = go_on_from(*resumed);
   const auto trained = train_epochs(feeder, options);
+  if (!trained.ok() && rank_->end_wanted()) {
+    const auto ended = rank_->end_early(position_.epoch, poll);
+    if (!ended.ok()) return ended.status();
+    return TrainOutcome{.ended_early = *ended};
+  }
   if (!trained.ok()) return trained.status();
   if (Status over = rank_->finish({config_.save, "", position_.epoch}, poll); !over.ok()) return over;
   return TrainOutcome{trained->seconds, trained->samples,
