@@ -6,11 +6,10 @@
 #include <iostream>
 #include <thread>
 
-#include "own_environment.h"
+#include "complete_checkpoint.h"
 #include "ravnest/plan/files/local_plan.h"
 #include "ravnest/train/loop/prepare.h"
 #include "ravnest/train/loop/trainer.h"
-#include "resume_from.h"
 #include "terminal_progress.h"
 
 namespace ravnest::cli {
@@ -50,15 +49,14 @@ Status run_node(const NodeRequest& request, Told& told) {
   const Logger log(request.name, Level::kInfo);
   options.log = log;
   auto config = train::read_settings(request.config);
-  if (config.ok() && request.resume) {
-    if (Status resumes = resume_from(*request.resume, *config); !resumes.ok()) config = resumes;
+  if (config.ok()) {
+    if (Status complete = complete_checkpoint(request.resume, *config); !complete.ok()) config = complete;
   }
   if (!config.ok()) {
     // The others would wait for this node in vain. Who can't be told will see that it is not there.
     (void)train::Node::withdraw(options, {text("failed: ", config.status().message())});
     return config.status();
   }
-  if (config->checkpoint) config->checkpoint->environment = own_environment();
   if (Status shared = share_cores(request, config->threads); !shared.ok()) return shared;
   options.device = c10::Device(config->device);
   report::Progress progress(std::cerr, terminal_progress());

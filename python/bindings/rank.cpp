@@ -167,6 +167,12 @@ void bind_rank(py::module_& module) {
       .def_property_readonly("world", [](const PyRank& own) { return own.rank->world(); })
       .def_property_readonly("device", [](const PyRank& own) { return own.rank->device(); })
       .def(
+          "begin_run",
+          [](PyRank& own, std::map<std::string, std::string> settings) {
+            own.rank->record_settings(std::move(settings));
+          },
+          py::arg("settings"))
+      .def(
           "begin",
           [](PyRank& own, const std::string& call, const std::map<std::string, std::string>& settings) {
             const py::gil_scoped_release release;
@@ -185,11 +191,14 @@ void bind_rank(py::module_& module) {
       .def(
           "want_end", [](PyRank& own, const std::string& why) { return own.rank->want_end(why); }, py::arg("why"))
       .def("end_wanted", [](const PyRank& own) { return own.rank->end_wanted(); })
-      .def("end_early",
-           [](PyRank& own) {
-             const py::gil_scoped_release release;
-             return unwrap(own.rank->end_early(own.position->epoch, poll_signals));
-           })
+      .def(
+          "finish_early",
+          [](PyRank& own, const std::string& /*run*/) {
+            const py::gil_scoped_release release;
+            return std::map<std::string, std::string>{
+                {"ended_early", unwrap(own.rank->end_early(own.position->epoch, poll_signals))}};
+          },
+          py::kw_only(), py::arg("run"))
       .def(
           "stop",
           [](PyRank& own, const std::string& reason, bool interrupted) {

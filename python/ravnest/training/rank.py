@@ -12,7 +12,6 @@ from .. import _core
 from ..capture.capture import capture
 from ..errors import Error
 from .criterion import farewell_of
-from .endings import end_by
 from .node import Node
 from .sharding import Share
 
@@ -135,14 +134,6 @@ class RankNode(Node):
 
     def _begin(self, core: Any, name: str, settings: Mapping[str, str] | None = None) -> None:
         core.begin(name, settings=dict(settings or {}))
-        if name == "train" and self.checkpoints is not None:
-            end_by(core.want_end)
-
-    def _begin_run(self, core: Any) -> None:
-        """Ranks agree on that when they begin to train."""
-
-    def _finish_early(self, core: Any) -> str:
-        return core.end_early()
 
     def _end_run(self, core: Any, error: BaseException) -> BaseException:
         """All ranks raise the sentence that they have agreed on, but for what a script has raised itself."""

@@ -27,11 +27,13 @@ bool are_shared_by_others(const Settings& before, const Settings& now) {
 // Whether the rest of an epoch would be other samples than those that are left.
 bool changes_the_rest(const std::string& name, const Manifest& from, const Settings& now) {
   if (from.position.index == 0) return false;
-  if (name == "seed" || name == "shard") return true;
+  if (name == "seed" || name == "shard" || name == "shuffle") return true;
   if (name != kBatchSize && name != kBatchesPerEpoch) return false;
   if (name == kBatchesPerEpoch && are_shared_by_others(from.settings, now)) return false;
   if (from.position.samples == 0) return true;
-  // Batches of another size are another number of them; otherwise the data are others.
+  // Batches of another size, or for another number of ranks, are another number of them; otherwise the data are others.
+  if (from.settings.contains("ranks") != now.contains("ranks")) return false;
+  if (now.contains("ranks") && now.at("ranks") != from.settings.at("ranks")) return false;
   const auto before = from.settings.find(kBatchSize);
   const auto size = now.find(kBatchSize);
   return name == kBatchesPerEpoch &&

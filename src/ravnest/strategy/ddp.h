@@ -111,6 +111,10 @@ class Ddp final : private ChainObserver {
   // first name that differs, for a part of another model or optimizer.
   Status go_on_after(const checkpoint::Part& part, std::uint64_t steps);
   Status restore(const checkpoint::Part& part, bool scheduled);
+  // As PartState::options_kept.
+  std::vector<std::string> options_kept(const checkpoint::Part& part, bool scheduled) const {
+    return state_.options_kept(part, optimizer_.get(), scheduled);
+  }
 
   optim::Optimizer* optimizer() { return optimizer_.get(); }
   std::span<const at::Tensor> parameters() const { return parameters_; }
@@ -133,8 +137,6 @@ class Ddp final : private ChainObserver {
   Status check_reached() const;
   Status update();
   bool unscale(std::span<const at::Tensor> gradients);
-
-  Status check_same_model(const checkpoint::Part& part) const;
 
   const graph::Engine& engine_;
   const Chain chain_;

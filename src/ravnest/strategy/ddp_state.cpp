@@ -2,7 +2,6 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "ravnest/base/json.h"
@@ -60,18 +59,7 @@ Status Ddp::capture_waiting(checkpoint::Part& part) {
   return {};
 }
 
-// A stage takes what it has a name for; a rank has all, so that what is left over is of another model.
-Status Ddp::check_same_model(const checkpoint::Part& part) const {
-  const auto own = engine_.names();
-  const auto other = std::ranges::find_if(
-      part.order, [&](const std::string& name) { return std::ranges::find(own, name) == own.end(); });
-  if (other == part.order.end()) return {};
-  return not_found("the checkpoint has a weight \"", printable(*other),
-                   "\", and this model has none of that name: it is ", "of another model");
-}
-
 Status Ddp::go_on_after(const checkpoint::Part& part, std::uint64_t steps) {
-  if (Status same = check_same_model(part); !same.ok()) return same;
   if (Status fits = state_.fits(part, optimizer_.get()); !fits.ok()) return fits;
   LossScale::State state;
   if (const auto found = part.records.find(kLossScale); found != part.records.end()) {

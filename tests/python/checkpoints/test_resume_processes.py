@@ -172,10 +172,27 @@ def test_another_optimizer_is_refused(ended_run, copy):
     assert "the checkpoint is of a run with the optimizer Adam, this one has SGD: go on with the same" in said
 
 
-def test_another_batch_size_in_the_middle_of_an_epoch_is_refused(ended_run, copy):
+def test_another_seed_in_the_middle_of_an_epoch_is_refused(ended_run, copy):
     update = int(checkpoints(copy)[0].name[7:])  # 16, or 17 where that of 15 took its time
-    said = resumed(ended_run, copy, f"--resume={update}", config={"batch": 20})
-    assert f"batch_size was 25 in the checkpoint of update {update} and is 20 here, which may not change in the" in said
+    said = resumed(ended_run, copy, f"--resume={update}", config={"seed": 43})
+    assert f"seed was 42 in the checkpoint of update {update} and is 43 here, which may not change in the" in said
+
+
+def test_with_another_batch_size_a_run_goes_on_at_its_sample_and_says_which_come_twice(copy):
+    update = int(checkpoints(copy)[0].name[7:])
+    at = json.loads((checkpoints(copy)[0] / "manifest.json").read_text())["position"]
+    npy_run.write_files(copy, epochs=3, batch=35, tables=CHECKPOINT)
+    said = ended_well({name: command.start("node", name, f"--resume={update}", cwd=copy) for name in NAMES})
+    assert "since the checkpoint batch_size from 25 to 35" in said["node_0"]
+    steps, left_out = 4, at["samples"] // 35
+    if at["samples"] < 140:  # 25, 50, ... samples, and no step of 35 ends there
+        assert (
+            f"the checkpoint is {at['samples']} samples into epoch {at['epoch'] + 1}, and a step takes 35 now, where "
+            f"it took 25: the run goes on with the step of samples {left_out * 35 + 1} to {left_out * 35 + 35}, of which "
+            f"the first {at['samples'] - left_out * 35} were trained on before" in said["node_0"]
+        )
+    lines = len((copy / "losses.txt").read_text().splitlines())
+    assert lines == update + steps - left_out + steps * (2 - at["epoch"])
 
 
 def test_settings_that_changed_are_named_and_the_optimizer_s_stay(copy):

@@ -14,7 +14,7 @@ BATCH = 25  # the last batches of both data sets are short: 140 samples to train
 CONFIG = """
 epochs = {epochs}
 batch_size = {batch}
-seed = 42
+seed = {seed}
 loss = "cross_entropy"
 save = true
 {schedule}
@@ -40,7 +40,16 @@ rows = [140, 200]
 
 
 def write_files(
-    folder: Path, epochs=3, schedule="sync", optimizer="Adam", lr=0.01, more="", tables="", shard="", batch=BATCH
+    folder: Path,
+    epochs=3,
+    schedule="sync",
+    optimizer="Adam",
+    lr=0.01,
+    more="",
+    tables="",
+    shard="",
+    batch=BATCH,
+    seed=42,
 ) -> None:
     """x.npy, y.npy and train.toml; with schedule=None, one for whoever trains a whole model."""
     x, y = make_data()
@@ -48,7 +57,7 @@ def write_files(
     numpy.save(folder / "y.npy", y.numpy())
     schedule = f'schedule = "{schedule}"' if schedule else ""
     config = CONFIG.format(
-        epochs=epochs, schedule=schedule, batch=batch, optimizer=optimizer, lr=lr, more=more, shard=shard
+        epochs=epochs, schedule=schedule, batch=batch, seed=seed, optimizer=optimizer, lr=lr, more=more, shard=shard
     )
     (folder / "train.toml").write_text(config + tables)
 

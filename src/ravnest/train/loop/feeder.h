@@ -63,8 +63,8 @@ class Feeder {
   Feeder(BatchSink& sink, Position& position, Poll poll) : sink_(&sink), position_(&position), poll_(std::move(poll)) {}
 
   // A batch that the run has trained on before it was interrupted is counted, and no more; so is one to validate with.
-  // One of which it has trained on a part is fed, and a line says so. kCancelled where the sink wants the training to end,
-  // of any kind of batch.
+  // One of which it has trained on a part is fed, and a line says so. kCancelled where the sink wants the training to
+  // end, of any kind of batch.
   Status train(SourceBatch batch);
   Status validate(SourceBatch batch, Sweep purpose);
   // The model's outputs, flat. Those of an earlier prediction that nobody waited for to the end are dropped.

@@ -159,10 +159,8 @@ class Node final : public BatchSink {
   Status begin_call(wire::Ready ready, bool trains);
   bool makes_checkpoints() const { return checkpoints_ && run_begun_; }
   std::map<std::string, std::string> settings_alike() const;
-  Result<std::vector<wire::ReadableCheckpoint>> readable_checkpoints(const Poll& poll);
   Status go_on_from(const wire::CheckpointRun& run);
   Status offer(const cluster::Microbatch& part, const Poll& poll);
-  void say_what_changed(const checkpoint::Manifest& resumed) const;
   void mark_if_due(stage::Offer& last_part);
   Status take_snapshots_of_epoch(std::uint64_t epoch, const Poll& poll);
   Status take_snapshots(const Poll& poll);

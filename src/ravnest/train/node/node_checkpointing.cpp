@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "ravnest/base/printable.h"
-#include "ravnest/checkpoint/settings.h"
 #include "ravnest/train/node/node.h"
 
 namespace ravnest::train {
@@ -57,7 +56,10 @@ Status Node::begin_run(const std::map<std::string, std::string>& settings, const
   all.merge(this->settings());
   all["window"] = std::to_string(window());
   checkpoints_->set_settings(std::move(all));
-  auto readable = readable_checkpoints(poll);
+  Result<std::vector<wire::ReadableCheckpoint>> readable = std::vector<wire::ReadableCheckpoint>();
+  const Status looked = while_polling(
+      *checkpoints_, [&] { readable = checkpoints_->readable(); }, poll);
+  if (!looked.ok()) return looked;
   if (!readable.ok()) return readable.status();
   const CheckpointOptions& wanted = training_options_.checkpoints;
   wire::Ready ready{.call = "train", .settings = {}, .checkpoints = std::move(*readable)};
@@ -80,29 +82,22 @@ Status Node::begin_run(const std::map<std::string, std::string>& settings, const
   if (round_checkpoints_) round_checkpoints_->begin(position_, resumed ? resumed->updates : 0, SystemClock().now());
   if (resumed) {
     warn(text("goes on from the checkpoint of update ", resumed->updates, " in ", checkpoints_->source_name()));
-    if (is_root()) say_what_changed(*resumed);
+    const auto changes = is_root() ? checkpoints_->what_changed(options_kept_) : std::nullopt;
+    if (changes) warn(*changes);
   }
   return {};
 }
 
-void Node::say_what_changed(const checkpoint::Manifest& resumed) const {
-  std::vector<std::string> said;
-  const auto changes = checkpoint::changed_settings(resumed, checkpoints_->settings());
-  if (changes.ok() && !changes->empty()) said.push_back(text("since the checkpoint ", join(*changes), " changed"));
-  if (!options_kept_.empty()) said.push_back(text("the optimizer keeps the checkpoint's ", join(options_kept_)));
-  if (!said.empty()) warn(join(said, "; "));
-}
-
-// On a thread of its own: it may wait for the network, and whoever waits for it may want to end.
-Result<std::vector<wire::ReadableCheckpoint>> Node::readable_checkpoints(const Poll& poll) {
-  std::optional<Result<std::vector<wire::ReadableCheckpoint>>> readable;
+Status while_polling(NodeCheckpoints& checkpoints, const std::function<void()>& work,
+                     const std::function<Status()>& poll) {
+  bool done = false;
   Mutex mutex;
-  ConditionVariable done;
-  std::thread reader([&] {
-    auto found = checkpoints_->readable();
+  ConditionVariable changed;
+  std::thread worker([&] {
+    work();
     const MutexLock lock(mutex);
-    readable = std::move(found);
-    done.notify_all();
+    done = true;
+    changed.notify_all();
   });
   // `poll` may throw.
   struct Join {
@@ -113,13 +108,13 @@ Result<std::vector<wire::ReadableCheckpoint>> Node::readable_checkpoints(const P
       if (!is_over) checkpoints.stop();
       thread.join();
     }
-  } join{*checkpoints_, reader};
+  } join{checkpoints, worker};
   for (;;) {
     {
       const MutexLock lock(mutex);
-      const auto is_there = [&]() RAVNEST_REQUIRES(mutex) { return readable.has_value(); };
-      join.is_over = done.wait_until(mutex, SystemClock().now() + kAskEvery, is_there);
-      if (join.is_over) return std::move(*readable);
+      const auto is_done = [&]() RAVNEST_REQUIRES(mutex) { return done; };
+      join.is_over = changed.wait_until(mutex, SystemClock().now() + kAskEvery, is_done);
+      if (join.is_over) return {};
     }
     if (Status polled = poll ? poll() : Status(); !polled.ok()) return polled;
   }

@@ -199,7 +199,7 @@ Result<std::optional<checkpoint::Part>> NodeCheckpoints::begin(const wire::Check
     NodeUploadsOptions uploads;
     uploads.retention = options_.checkpoints.retention;
     uploads.nodes = options_.nodes;
-    uploads.tell_root = [this](wire::PartUploaded said) { options_.post(0, std::move(said)); };
+    uploads.tell_root = [this](wire::PartUploaded said) { tell(0, std::move(said)); };
     uploads.warn = options_.warn;
     uploads_ = std::make_unique<NodeUploads>(*store_, std::move(uploads));
   }
@@ -243,6 +243,15 @@ Result<checkpoint::Part> NodeCheckpoints::read(const Checkpoint& from, const std
   if (!part.ok()) return part.status();
   if (Status taken = worker::take_records(*whole, *part); !taken.ok()) return taken;
   return part;
+}
+
+std::optional<std::string> NodeCheckpoints::what_changed(const std::vector<std::string>& options_kept) const {
+  std::vector<std::string> said;
+  const auto changes = checkpoint::changed_settings(*resumed_, settings_);
+  if (changes.ok() && !changes->empty()) said.push_back(text("since the checkpoint ", join(*changes), " changed"));
+  if (!options_kept.empty()) said.push_back(text("the optimizer keeps the checkpoint's ", join(options_kept)));
+  if (said.empty()) return std::nullopt;
+  return join(said, "; ");
 }
 
 Status NodeCheckpoints::remove_later() {

@@ -101,6 +101,8 @@ class NodeCheckpoints {
   // Once all have begun: the run's later checkpoints go, whose places its own will take. Not before, since some other
   // node may find that it cannot go on from this one.
   Status remove_later();
+  // Of the run's settings and the optimizer's options what is not as it was, once it goes on; none where all is.
+  std::optional<std::string> what_changed(const std::vector<std::string>& options_kept) const;
   // What the run goes on from, once it has begun.
   const std::optional<checkpoint::Manifest>& resumed() const { return resumed_; }
   // Where they go, if that is no folder: all nodes have to have the same. Once `readable` was called.
@@ -216,5 +218,10 @@ class NodeCheckpoints {
   std::unique_ptr<NodeUploads> uploads_;  // where the run has begun and its checkpoints go to object storage
   std::thread writer_;                    // last: it uses all above
 };
+
+// Does `work`, what of `checkpoints` may wait for the network and does not throw, for whoever may want to end
+// meanwhile: where `poll` fails, so does this, and the work is stopped.
+Status while_polling(NodeCheckpoints& checkpoints, const std::function<void()>& work,
+                     const std::function<Status()>& poll);
 
 }  // namespace ravnest::train

@@ -281,6 +281,7 @@ Status Rank::evaluate(const Batch& batch) {
     return record_->on_report(std::move(report));
   }
   if (!announced_.empty()) announced_.pop_front();
+  sweeps_ = batch.epoch + 1;
   if (batch.inputs.empty()) return {};
   const stage::Offer offer{
       .kind = batch.kind, .batch = batches_, .epoch = batch.epoch, .index = batch.index, .digest = batch.digest};
@@ -296,6 +297,8 @@ Status Rank::evaluate(const Batch& batch) {
 }
 
 Status Rank::end_sweep(Sweep sweep) {
+  position_.sweep = sweeps_;
+  if (sweep == Sweep::kValidation) position_.validated = position_.trained;
   const auto told =
       told_by_all(tells(Next::kSweepEnd, std::exchange(swept_samples_, 0), std::exchange(swept_correct_, 0)));
   if (!told.ok()) return told.status();

@@ -91,6 +91,9 @@ class Rank final : public BatchSink {
   // Once, before the first call. What only pipelines know is not looked at.
   Status configure(TrainingOptions training_options);
 
+  // What checkpoints say of the run beside what all ranks have to have alike; before it begins.
+  void record_settings(std::map<std::string, std::string> settings) { recorded_settings_ = std::move(settings); }
+
   // -- calls: each begins with `begin` and ends with `finish`, or with a failure
 
   // Fails on all ranks where they do not begin the same, `settings` and all that they were configured with. The first
@@ -169,7 +172,7 @@ class Rank final : public BatchSink {
   Status go_on_from(const checkpoint::Part& part);
   std::uint64_t checkpoint_due();
   Status checkpoint_of_epoch(const Batch& batch);
-  Status checkpoint_between_passes(std::uint64_t epochs);
+  Status checkpoint_between_passes(std::uint64_t epochs, bool is_last);
   Status take_snapshot(checkpoint::Part part);
   Status written_by_now();
   Status keep_last(const wire::Task& task);
@@ -200,6 +203,7 @@ class Rank final : public BatchSink {
   std::uint64_t swept_samples_ = 0;  // of the present sweep, here
   std::uint64_t swept_correct_ = 0;
   std::uint64_t batches_ = 0;  // fed, of all kinds
+  std::uint64_t sweeps_ = 0;   // begun
   std::uint64_t passes_ = 0;   // that train, of each rank: their numbers key what is drawn
   std::uint64_t epochs_ = 0;   // that are over
   TimePoint begun_;            // the call
@@ -210,11 +214,13 @@ class Rank final : public BatchSink {
   std::uint64_t skipped_before_ = 0;
   std::vector<report::RankSummary> work_;
 
+  std::map<std::string, std::string> recorded_settings_;
   bool trains_ = false;                // the call
   checkpoint::DataPosition position_;  // behind what was fed to train on
   checkpoint::Due due_{checkpoint::Interval()};
   bool checkpoints_begun_ = false;
   std::optional<checkpoint::Manifest> resumed_;
+  std::vector<std::string> options_kept_;         // as PartState::options_kept
   bool ends_ = false;                             // some rank was told to end, as all know
   std::optional<std::string> told_to_end_;        // this one, and why
   std::unique_ptr<NodeCheckpoints> checkpoints_;  // rank 0: where the run has some; last, since it uses the record

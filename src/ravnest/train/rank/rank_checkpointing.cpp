@@ -52,8 +52,10 @@ Status Rank::begin_checkpoints(const std::map<std::string, std::string>& setting
   const Status gone_on = plainly([&] { return go_on_from(*part); });
   if (gone_on.code() == Code::kInvalid || gone_on.code() == Code::kNotFound) return ended_alike(gone_on);
   if (!gone_on.ok()) return ended(gone_on);
-  warn(text("goes on from the checkpoint of update ", resumed_->updates, " in ",
-            training_options_.checkpoints.folder.string()));
+  if (!checkpoints_) return {};
+  if (Status removed = checkpoints_->remove_later(); !removed.ok()) return ended(removed);
+  warn(text("goes on from the checkpoint of update ", resumed_->updates, " in ", checkpoints_->source_name()));
+  if (const auto changes = checkpoints_->what_changed(options_kept_)) warn(*changes);
   return {};
 }
 
@@ -64,16 +66,25 @@ Result<std::optional<checkpoint::Part>> Rank::find_checkpoint(const std::map<std
   options.strategy = world() > 1 ? "ddp" : "single";
   options.world = static_cast<std::uint64_t>(world());
   options.nodes = {name()};
-  options.settings = settings;
   options.mark = [this](std::uint64_t checkpoint) { return record_->mark(checkpoint); };
   options.warn = [this](const std::string& line) { warn(line); };
   checkpoints_ = std::make_unique<NodeCheckpoints>(std::move(options));
-  auto readable = checkpoints_->readable();
-  if (!readable.ok()) return readable.status();
-  const auto chosen = checkpoints_->choose({{.call = "train", .settings = {}, .checkpoints = std::move(*readable)}});
-  if (!chosen.ok()) return chosen.status();
+  std::map<std::string, std::string> all = recorded_settings_;
+  all.insert(settings.begin(), settings.end());
+  all["ranks"] = std::to_string(world());
+  checkpoints_->set_settings(std::move(all));
   const checkpoint::TensorNames names = checkpoint::tensor_names(engine_);
-  auto part = checkpoints_->begin(*chosen, names.weights, names.buffers);
+  const auto found = [&]() -> Result<std::optional<checkpoint::Part>> {
+    auto readable = checkpoints_->readable();
+    if (!readable.ok()) return readable.status();
+    const auto chosen = checkpoints_->choose({{.call = "train", .settings = {}, .checkpoints = std::move(*readable)}});
+    if (!chosen.ok()) return chosen.status();
+    return checkpoints_->begin(*chosen, names.weights, names.buffers);
+  };
+  Result<std::optional<checkpoint::Part>> part = std::optional<checkpoint::Part>();
+  const Status looked = while_polling(
+      *checkpoints_, [&] { part = found(); }, poll_);
+  if (!looked.ok()) return looked;
   resumed_ = checkpoints_->resumed();
   return part;
 }
@@ -126,6 +137,7 @@ Status Rank::go_on_from(const checkpoint::Part& part) {
   if (Status counted = ddp_->go_on_after(part, from.updates); !counted.ok()) return counted;
   reach(from.position.epoch);
   if (training_options_.on_update) training_options_.on_update(ddp_->updates());
+  options_kept_ = ddp_->options_kept(part, training_options_.scheduled);
   if (Status restored = ddp_->restore(part, training_options_.scheduled); !restored.ok()) return restored;
   if (Status taken = worker::take_own_state(part, training_options_.criterion_state); !taken.ok()) return taken;
   position_ = from.position;
@@ -151,11 +163,11 @@ std::uint64_t Rank::checkpoint_due() {
 // What validated the epoch before was fed by now.
 Status Rank::checkpoint_of_epoch(const Batch& batch) {
   if (!checkpoints_begun_ || batch.index > 0 || !due_.after_epoch(batch.epoch)) return {};
-  return checkpoint_between_passes(batch.epoch);
+  return checkpoint_between_passes(batch.epoch, /*is_last=*/false);
 }
 
 // On all ranks: what waits for its update is that of all. So many epochs are over.
-Status Rank::checkpoint_between_passes(std::uint64_t epochs) {
+Status Rank::checkpoint_between_passes(std::uint64_t epochs, bool is_last) {
   if (epochs > position_.epoch) {
     position_.epoch = epochs;
     position_.index = 0;
@@ -165,6 +177,11 @@ Status Rank::checkpoint_between_passes(std::uint64_t epochs) {
     if (Status waiting = plainly([&] { return ddp_->capture_waiting(part); }); !waiting.ok()) return waiting;
   }
   if (ddp_->steps() == due_.updates()) return {};
+  if (!is_last && checkpoints_ && checkpoints_->is_behind()) {
+    warn(text("makes no checkpoint of epoch ", epochs, ": earlier ones are still on their way to ",
+              training_options_.checkpoints.folder.string()));
+    return {};
+  }
   if (!checkpoints_) {
     due_.made(ddp_->steps(), position_.epoch, SystemClock().now());
     return {};

@@ -34,10 +34,11 @@ Status Rank::finish(const wire::Task& task, const Poll& poll) {
 // One more checkpoint when training is over, and until all are written.
 Status Rank::keep_last(const wire::Task& task) {
   if (!trains_ || !checkpoints_begun_) return {};
-  if (Status taken = checkpoint_between_passes(task.epochs); !taken.ok() || !checkpoints_) return taken;
+  if (Status taken = checkpoint_between_passes(task.epochs, /*is_last=*/true); !taken.ok() || !checkpoints_)
+    return taken;
   if (Status written = written_by_now(); !written.ok()) return written;
-  checkpoints_->settle();
-  return {};
+  return while_polling(
+      *checkpoints_, [&] { checkpoints_->settle(); }, poll_);
 }
 
 // All ranks take the same steps. Where they did not (an optimizer, a scheduler or a hook of the user's that goes by the

@@ -70,6 +70,7 @@ Result<TrainOutcome> RankTrainer::train(const Poll& poll) {
 }
 
 Result<TrainOutcome> RankTrainer::run(const Poll& poll) {
+  rank_->record_settings(recorded_settings(config_, training_));
   if (Status begun = rank_->begin("train", poll); !begun.ok()) return begun;
   DatasetBatches own(*training_, DataOrder::kOfEachEpoch);
   JointSource training(own, *rank_, poll, epochs_.unit());
