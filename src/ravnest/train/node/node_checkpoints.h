@@ -164,7 +164,6 @@ class NodeCheckpoints {
   checkpoint::VerifyOptions own_parts(const checkpoint::Manifest& manifest) const;
   Result<checkpoint::Checkpoint> fetched(const Readable& readable);
   checkpoint::DataPosition position_in(const checkpoint::Manifest& manifest) const;
-  bool has_own_part(const checkpoint::Manifest& manifest) const;
   const Readable* known(const std::string& run, std::uint64_t updates) const;
   Status open_stores();
   Result<std::vector<checkpoint::Checkpoint>> candidates();

@@ -53,6 +53,7 @@ class ClustersCheckpoints : public test::FolderTest {
   void open(std::uint32_t cluster) {
     roots_[cluster] = std::make_unique<NodeCheckpoints>(options(cluster, kClusters, "plan a"));
     at(cluster).set_settings({{"shard", "true"}});
+    ASSERT_TRUE(at(cluster).readable().ok());
     ASSERT_TRUE(at(cluster).begin({"run a", 0}, {}, {}).ok());
   }
 

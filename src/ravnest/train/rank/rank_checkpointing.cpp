@@ -134,18 +134,21 @@ Status Rank::share_bytes(std::string& bytes) {
 // Schedules first, from the optimizer's own rates on: they come to what they were by the same steps.
 Status Rank::go_on_from(const checkpoint::Part& part) {
   const checkpoint::Manifest& from = *resumed_;
-  if (Status counted = ddp_->go_on_after(part, from.updates); !counted.ok()) return counted;
+  // One of several clusters has a number that may be another cluster's.
+  const std::uint64_t steps = from.position.updates > 0 ? from.position.updates : from.updates;
+  if (Status counted = ddp_->go_on_after(part, steps); !counted.ok()) return counted;
   reach(from.position.epoch);
   if (training_options_.on_update) training_options_.on_update(ddp_->updates());
   options_kept_ = ddp_->options_kept(part, training_options_.scheduled);
   if (Status restored = ddp_->restore(part, training_options_.scheduled); !restored.ok()) return restored;
   if (Status taken = worker::take_own_state(part, training_options_.criterion_state); !taken.ok()) return taken;
   position_ = from.position;
+  position_.updates = 0;
   // No key is drawn with twice, whatever the world was.
   const auto ranks = static_cast<std::uint64_t>(world());
   passes_ = (position_.passes + ranks - 1) / ranks;
-  due_.begin(from.updates, position_.epoch, SystemClock().now());
-  record_->go_on({.updates = from.updates,
+  due_.begin(steps, position_.epoch, SystemClock().now());
+  record_->go_on({.updates = steps,
                   .accuracies = from.position.validations,
                   .window_loss = from.position.window_loss,
                   .accuracy = from.accuracy});
