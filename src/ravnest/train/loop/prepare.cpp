@@ -82,7 +82,8 @@ Result<TrainingOptions> common_options(const TrainConfig& config, const graph::E
                            *every,
                            {static_cast<std::uint64_t>(config.checkpoint->keep),
                             static_cast<std::uint64_t>(config.checkpoint->keep_every), config.checkpoint->best},
-                           config.checkpoint->resume, config.checkpoint->environment};
+                           config.checkpoint->resume,
+                           config.checkpoint->environment};
   }
   auto steering = make_steering(config);
   if (!steering.ok()) return as_sentence(steering.status());

@@ -110,13 +110,11 @@ Status while_polling(NodeCheckpoints& checkpoints, const std::function<void()>& 
     }
   } join{checkpoints, worker};
   for (;;) {
-    {
-      const MutexLock lock(mutex);
-      const auto is_done = [&]() RAVNEST_REQUIRES(mutex) { return done; };
-      join.is_over = changed.wait_until(mutex, SystemClock().now() + kAskEvery, is_done);
-      if (join.is_over) return {};
-    }
     if (Status polled = poll ? poll() : Status(); !polled.ok()) return polled;
+    const MutexLock lock(mutex);
+    const auto is_done = [&]() RAVNEST_REQUIRES(mutex) { return done; };
+    join.is_over = changed.wait_until(mutex, SystemClock().now() + kAskEvery, is_done);
+    if (join.is_over) return {};
   }
 }
 
