@@ -188,8 +188,8 @@ def test_with_another_batch_size_a_run_goes_on_at_its_sample_and_says_which_come
     if at["samples"] < 140:  # 25, 50, ... samples, and no step of 35 ends there
         assert (
             f"the checkpoint is {at['samples']} samples into epoch {at['epoch'] + 1}, and a step takes 35 now, where "
-            f"it took 25: the run goes on with the step of samples {left_out * 35 + 1} to {left_out * 35 + 35}, of which "
-            f"the first {at['samples'] - left_out * 35} were trained on before" in said["node_0"]
+            f"it took 25: the run goes on with the step of samples {left_out * 35 + 1} to {left_out * 35 + 35}, of "
+            f"which the first {at['samples'] - left_out * 35} were trained on before" in said["node_0"]
         )
     lines = len((copy / "losses.txt").read_text().splitlines())
     assert lines == update + steps - left_out + steps * (2 - at["epoch"])
