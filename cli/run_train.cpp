@@ -95,7 +95,8 @@ Status run_train(const TrainRequest& request, Told& told) {
   if (!outcome.ok()) return outcome.status();
   if ((*rank)->rank() == 0) std::cerr << outcome->summary << std::flush;
   (*rank)->close();
-  if (outcome->ended_early)
+  told.ended_early = outcome->ended_early.has_value();
+  if (told.ended_early)
     std::cerr << "ravnest: " << *outcome->ended_early << "; --resume goes on from there" << std::endl;
   return {};
 }

@@ -33,6 +33,7 @@ struct Told {
   // What SIGTERM and SIGUSR1, which machines send that are about to go, call instead, the first time: why the training
   // is to end with a checkpoint. False: it cannot, and is to end at once.
   std::function<bool(const std::string& why)> want_end = {};
+  bool ended_early = false;  // so it did, because this process or another one of the run was told to
 };
 
 // A process whose whole group or container is sent a signal may get it from its parent, too.
@@ -68,6 +69,8 @@ inline void train_until_told(const std::string& name, Background& background,
   const Status ended = training(told);
   signals.block_until_exit();
   if (asked && signals.came() && !is_the_same(signals.take(), asked)) interrupted = true;
+  // One that all get ends the run before the last of them has it.
+  if (told.ended_early && signals.came() && signals.take() == SIGINT) interrupted = true;
   // Where all are interrupted at once this one may have heard of another's interruption before its own.
   if (interrupted || signals.came()) {
     std::cerr << kOwn << (ended.ok() ? name + " was interrupted when its run was over" : in_lines(ended.message()))

@@ -9,7 +9,7 @@ from ..engine.named_tensors import NamedTensors
 from ..errors import Error
 from .checkpoints import Checkpoints
 from .criterion import Faults, farewell_of
-from .endings import ending_by
+from .endings import ended_early, ending_by
 from .run import Run, serve
 
 
@@ -163,6 +163,7 @@ class Calls(NamedTensors):
 
     def _end_early(self, why: str) -> NoReturn:
         """The run was asked to end, and its checkpoint is there: this process ends well."""
+        ended_early()
         self._core.close()
         self._core = self._call = None
         print(f"ravnest: {why}; resume=True or RAVNEST_RESUME=1 goes on from there", file=sys.stderr, flush=True)

@@ -19,6 +19,7 @@ INTERRUPTED_STATUS = 130  # what shells say of a command that Ctrl-C has ended
 
 _names = set()  # of this process's nodes
 _held: list[int] | None = None  # signals that wait; None: they act at once
+_ended_early = False
 _heeded = {}  # signal -> the pid that heeds it: a process that is forked off does not
 
 
@@ -45,12 +46,18 @@ def end_in_words(name: str) -> None:
             signal.signal(number, _interrupt)
 
 
+def ended_early() -> None:
+    """The run has ended with a checkpoint, as some process of it was told to: what tells this one so comes too late."""
+    global _ended_early
+    _ended_early = True
+
+
 @contextlib.contextmanager
 def ending_by(want_end: Callable[[str], bool]) -> Iterator[None]:
     """Meanwhile SIGTERM and SIGUSR1, which machines send that are about to go, end the run with a checkpoint.
 
     `want_end(why)` asks for that, and says whether it will be. Otherwise, and the second time, signals act as ever; and
-    so does one for which the run was over before it could end early.
+    so does one for which the run was over before it could end early. Where it has ended early they come too late.
     """
     usual = {signal.SIGTERM: _interrupt, signal.SIGUSR1: signal.SIG_DFL}
     if threading.current_thread() is not threading.main_thread():
@@ -61,6 +68,8 @@ def ending_by(want_end: Callable[[str], bool]) -> Iterator[None]:
 
     def ask(number, frame):
         if os.getpid() == own:
+            if _ended_early:
+                return
             if asked and time.monotonic() - max(asked.values()) < _SAME_SIGNAL_S:
                 return
             if not asked and want_end(f"got {signal.Signals(number).name}"):
@@ -76,7 +85,7 @@ def ending_by(want_end: Callable[[str], bool]) -> Iterator[None]:
     finally:
         for number in taken:
             if signal.getsignal(number) is ask:
-                signal.signal(number, usual[number])
+                signal.signal(number, signal.SIG_IGN if _ended_early else usual[number])
     for number in asked:
         os.kill(os.getpid(), number)
 

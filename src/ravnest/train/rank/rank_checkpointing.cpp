@@ -223,6 +223,7 @@ Status Rank::take_snapshot(checkpoint::Part part) {
 // -- ending on purpose
 
 bool Rank::want_end(const std::string& why) {
+  if (ends_) return true;
   if (!trains_ || !checkpoints_begun_ || ddp_->steps() == steps_before_) return false;
   if (!told_to_end_) told_to_end_ = why;
   return true;
