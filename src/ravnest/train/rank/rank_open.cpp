@@ -165,7 +165,11 @@ Status Rank::connect_nccl(const Poll& poll) {
 }
 
 void Rank::close() {
-  if (ranks_) ranks_->on_failure({});
+  if (ranks_) {
+    ranks_->on_failure({});
+    // The thread that tells of a failure may not have come to it: NCCL has no good end without the other ranks.
+    if (const Status ended = ranks_->status(); nccl_ && !ended.ok()) nccl_->abort(ended);
+  }
   checkpoints_.reset();
   trains_ = false;
   ddp_.reset();
