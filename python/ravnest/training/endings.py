@@ -76,7 +76,7 @@ def ending_by(want_end: Callable[[str], bool]) -> Iterator[None]:
                 asked[number] = time.monotonic()
                 return
         signal.signal(number, usual[number])
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
 
     for number in taken:
         signal.signal(number, ask)
@@ -87,7 +87,7 @@ def ending_by(want_end: Callable[[str], bool]) -> Iterator[None]:
             if signal.getsignal(number) is ask:
                 signal.signal(number, signal.SIG_IGN if _ended_early else usual[number])
     for number in asked:
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
 
 
 @contextlib.contextmanager
@@ -123,7 +123,7 @@ def _interrupt(number, frame):
     if number == signal.SIGINT:
         signal.default_int_handler(number, frame)
     signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
+    signal.raise_signal(number)
 
 
 def _end(process: int) -> None:

@@ -16,7 +16,7 @@ def want_end(why):
     return {answer}
 
 def send(number):
-    os.kill(os.getpid(), number)
+    signal.raise_signal(number)
 
 endings.end_in_words("node_0")
 with endings.ending_by(want_end):

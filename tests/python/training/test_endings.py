@@ -78,8 +78,9 @@ def test_a_signal_to_all_nodes_ends_each_with_its_sentence(folder, processes, by
     npy_run.write_files(folder, epochs=1_000_000, schedule="async")
     start_all(folder, processes, by, 1_000_000)
     wait_for((folder / "losses.txt").exists, "nothing is trained")
-    for process in processes.values():
-        process.send_signal(number)
+    for each in (signal.SIGSTOP, number, signal.SIGCONT):  # none may hear of another's before it has its own
+        for process in processes.values():
+            process.send_signal(each)
     for name, (status, output) in outcomes(processes, 4).items():
         assert status == 130, (name, output)
         assert "Traceback" not in output
