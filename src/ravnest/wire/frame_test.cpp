@@ -82,7 +82,7 @@ TEST(FrameBytes, OfTheHeader) {
 }
 TEST(FrameBytes, OfAHello) {
   EXPECT_EQ(hex(encode(sample_hello())),
-            "7261766e6573740a0300000003000000302e34020000007031060000006e6f64655f31060000006e6f64655f32018877"
+            "7261766e6573740a0400000003000000302e34020000007031060000006e6f64655f31060000006e6f64655f32018877"
             "665544332211090000000000000000000000000000000000000000000000000000000000000003000000000000000400"
             "000000000000050000000000000000000000000000000000000000000000000000000000000000000000000000000000"
             "0000000000000000000000000000");
@@ -167,7 +167,7 @@ TEST(Frame, AnotherMajorVersionIsRefusedWithASentence) {
   const auto refused = decode_hello(bytes);
   EXPECT_EQ(refused.status().code(), Code::kUnsupported);
   EXPECT_EQ(refused.status().message(),
-            "it speaks version 4.4 of the protocol, this node 3.0; install the same release of ravnest on both");
+            "it speaks version 5.4 of the protocol, this node 4.0; install the same release of ravnest on both");
 }
 
 TEST(Frame, ALaterMinorVersionIsUnderstood) {
