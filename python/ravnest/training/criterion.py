@@ -6,6 +6,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -129,8 +130,10 @@ class Faults:
     def __init__(self):
         self.first = None
 
-    def of(self, function):
-        """`function`, with its exceptions looked at; None stays None."""
+    def of(self, function: Any) -> Any:
+        """`function`, or each function of a tuple, with its exceptions looked at; None stays None."""
+        if isinstance(function, tuple):
+            return tuple(self.of(each) for each in function)
         if not callable(function):
             return function
 

@@ -23,11 +23,17 @@ import torch
 from support.small_net import criterion, loaders
 from ravnest import Node, Trainer
 
-def broken(outputs, targets):
+def broken(*_):
     raise ValueError("no such\\nclass")
 
+class Own(torch.optim.SGD):
+    def step(self, closure=None):
+        if node.name == "node_2":
+            broken()
+        return super().step(closure)
+
 train, val = loaders()
-with Node(optimizer=torch.optim.Adam, criterion=broken, labels=train) as node:
+with Node(OPTIONS, labels=train) as node:
     Trainer(node=node, train_loader=train, epochs=2).train()
 """
 HESITANT = """
@@ -213,12 +219,19 @@ def test_a_full_disk_costs_nobody_else_its_weights(folder, processes, full_disk,
     assert not list(disk.glob("cluster_0/.*")), "what was begun is removed"
 
 
-def test_a_failure_has_its_traceback_where_it_happened_and_is_one_line_elsewhere(folder, processes):
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [
+        ("criterion", "optimizer=torch.optim.Adam, criterion=broken"),
+        ("optimizer", 'optimizer=Own, optimizer_params={"lr": 0.1}, criterion=criterion'),
+    ],
+)
+def test_a_failure_has_its_traceback_where_it_happened_and_is_one_line_elsewhere(folder, processes, what, options):
     script = folder / "broken.py"
-    script.write_text(f"import sys\nsys.path.append({str(TESTS)!r})\n" + BROKEN)
+    script.write_text(f"import sys\nsys.path.append({str(TESTS)!r})\n" + BROKEN.replace("OPTIONS", options))
     for name in NAMES:
         processes[name] = start(script, name, folder)
-    sentence = "node_2 (stage 2) failed: the criterion raised ValueError: no such class (broken.py, line 9, in broken)"
+    sentence = f"node_2 (stage 2) failed: the {what} raised ValueError: no such class (broken.py, line 9, in broken)"
     for name, (status, output) in outcomes(processes).items():
         assert status == 1, (name, output)
         own = name == "node_2"
