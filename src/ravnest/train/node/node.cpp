@@ -12,6 +12,7 @@
 #include "ravnest/stage/routes.h"
 #include "ravnest/train/node/call_sentences.h"
 #include "ravnest/train/node/farewell.h"
+#include "ravnest/train/node/node_outcome.h"
 #include "ravnest/transport/tcp/endpoint.h"
 #include "ravnest/worker/tensors.h"
 
@@ -55,19 +56,6 @@ class Expectation {
 };
 
 }  // namespace
-
-// How the compute thread's call ended, if it has.
-struct Node::Outcome {
-  Mutex mutex;
-  ConditionVariable changed;
-  std::optional<Result<wire::Closed>> closed RAVNEST_GUARDED_BY(mutex);
-
-  // Nothing until the thread has set it.
-  std::optional<Result<wire::Closed>> get() {
-    const MutexLock lock(mutex);
-    return closed;
-  }
-};
 
 void Node::configure(TrainingOptions training_options) {
   training_options_ = std::move(training_options);

@@ -6,6 +6,7 @@
 
 #include "ravnest/base/printable.h"
 #include "ravnest/train/node/node.h"
+#include "ravnest/train/node/node_outcome.h"
 
 namespace ravnest::train {
 namespace {

@@ -5,6 +5,7 @@
 #include "ravnest/base/printable.h"
 #include "ravnest/base/random_id.h"
 #include "ravnest/train/node/node.h"
+#include "ravnest/train/node/node_outcome.h"
 
 namespace ravnest::train {
 namespace {
