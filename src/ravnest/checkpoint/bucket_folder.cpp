@@ -1,5 +1,6 @@
 #include "ravnest/checkpoint/bucket_folder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ravnest/base/printable.h"
@@ -51,9 +52,8 @@ Result<Listing> BucketFolder::list() {
   const Result<Objects> found = objects();
   if (!found.ok()) return found.status();
   Listing listing;
-  for (auto each = found->rbegin(); each != found->rend(); ++each) {
-    const std::uint64_t updates = each->first;
-    if (!each->second.contains(kManifestFile)) continue;
+  for (const auto& [updates, files] : *found) {
+    if (!files.contains(kManifestFile)) continue;
     const object_store::ObjectName name = object(updates, kManifestFile);
     const Result<std::string> written = store_->get_bytes(name, kMostManifestBytes, go_on_);
     if (written.status().code() == Code::kNotFound) continue;  // removed meanwhile
@@ -68,6 +68,9 @@ Result<Listing> BucketFolder::list() {
     else
       listing.unreadable.push_back({shown(updates), manifest.status()});
   }
+  // The newest first.
+  std::ranges::reverse(listing.complete);
+  std::ranges::reverse(listing.unreadable);
   return listing;
 }
 
@@ -115,7 +118,7 @@ Status BucketFolder::remove(const Manifest& manifest) {
   if (Status gone = store_->remove(object(manifest.updates, kManifestFile)); !gone.ok()) return gone;
   Status first = store_->remove(object(manifest.updates, kIndexFile));
   for (const PartEntry& part : manifest.parts)
-    first = first_failure(std::move(first), store_->remove(object(manifest.updates, part.file)));
+    first = first_failure(first, store_->remove(object(manifest.updates, part.file)));
   return first;
 }
 
@@ -126,8 +129,7 @@ Status BucketFolder::remove_stale(std::uint64_t before) {
   for (const auto& [updates, files] : *found) {
     if (updates >= before || files.contains(kManifestFile)) continue;
     for (const std::string& file : files) {
-      if (file == kIndexFile || is_part_file(file))
-        first = first_failure(std::move(first), store_->remove(object(updates, file)));
+      if (file == kIndexFile || is_part_file(file)) first = first_failure(first, store_->remove(object(updates, file)));
     }
   }
   return first;

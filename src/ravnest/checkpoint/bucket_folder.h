@@ -22,7 +22,7 @@
 namespace ravnest::checkpoint {
 
 // Where several things are tried, whatever becomes of each.
-inline Status first_failure(Status first, const Status& second) { return first.ok() ? second : std::move(first); }
+inline Status first_failure(const Status& first, const Status& second) { return first.ok() ? second : first; }
 
 class BucketFolder {
  public:

@@ -116,7 +116,7 @@ Status BucketStore::remove(const Checkpoint& checkpoint) {
   const Checkpoint local = here(checkpoint);
   Status removed = bucket_.remove(checkpoint.manifest);
   std::error_code ignored;
-  if (fs::exists(local.folder, ignored)) removed = first_failure(std::move(removed), remove_checkpoint(local));
+  if (fs::exists(local.folder, ignored)) removed = first_failure(removed, remove_checkpoint(local));
   return removed;
 }
 
@@ -146,7 +146,7 @@ Status BucketStore::remove_newer(std::uint64_t updates, bool leads) {
     if (each.manifest.updates <= updates)
       there_.push_back(each);
     else if (leads)
-      removed = first_failure(std::move(removed), bucket_.remove(each.manifest));
+      removed = first_failure(removed, bucket_.remove(each.manifest));
   }
   return removed;
 }
@@ -170,7 +170,7 @@ Status BucketStore::prune_here(const Retention& retention) {
         !is_among(outdated(listing->complete, run_, retention), each.manifest.updates))
       continue;
     up_.erase(each.manifest.updates);
-    first = first_failure(std::move(first), remove_checkpoint(each));
+    first = first_failure(first, remove_checkpoint(each));
   }
   if (!listing->complete.empty())
     remove_stale(root_, run_, options_.holder, listing->complete.front().manifest.updates);
@@ -202,11 +202,11 @@ Status BucketStore::prune_there(const Retention& retention) {
   Status first;
   for (const Checkpoint& each : outdated(there_, run_, retention)) {
     const Status removed = bucket_.remove(each.manifest);
-    first = first_failure(std::move(first), removed);
+    first = first_failure(first, removed);
     if (removed.ok())
       std::erase_if(there_, [&](const Checkpoint& one) { return one.manifest.updates == each.manifest.updates; });
   }
-  return first_failure(std::move(first), bucket_.remove_stale(outdated_before(there_, retention.keep)));
+  return first_failure(first, bucket_.remove_stale(outdated_before(there_, retention.keep)));
 }
 
 std::string BucketStore::command_to_upload(std::uint64_t updates) const {
