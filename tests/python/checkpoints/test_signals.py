@@ -18,6 +18,7 @@ def want_end(why):
 def send(number):
     signal.raise_signal(number)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have what they start in the background ignore it
 endings.end_in_words("node_0")
 with endings.ending_by(want_end):
 {inside}

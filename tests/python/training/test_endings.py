@@ -36,6 +36,7 @@ train, val = loaders()
 with Node(OPTIONS, labels=train) as node:
     Trainer(node=node, train_loader=train, epochs=2).train()
 """
+BROKEN_CRITERION = "optimizer=torch.optim.Adam, criterion=broken"
 HESITANT = """
 import torch
 from support.small_net import criterion, loaders
@@ -222,7 +223,7 @@ def test_a_full_disk_costs_nobody_else_its_weights(folder, processes, full_disk,
 @pytest.mark.parametrize(
     ("what", "options"),
     [
-        ("criterion", "optimizer=torch.optim.Adam, criterion=broken"),
+        ("criterion", BROKEN_CRITERION),
         ("optimizer", 'optimizer=Own, optimizer_params={"lr": 0.1}, criterion=criterion'),
     ],
 )
@@ -245,7 +246,7 @@ def test_a_failure_has_its_traceback_where_it_happened_and_is_one_line_elsewhere
 @pytest.mark.parametrize("by", ["python", "command"])
 def test_under_up_a_failure_is_said_once_and_last(folder, by):
     script = folder / "broken.py"
-    script.write_text(f"import sys\nsys.path.append({str(TESTS)!r})\n" + BROKEN)
+    script.write_text(f"import sys\nsys.path.append({str(TESTS)!r})\n" + BROKEN.replace("OPTIONS", BROKEN_CRITERION))
     npy_run.write_files(folder)
     (folder / "taken").write_text("a file where a folder should be")
     arguments = ["--", sys.executable, script] if by == "python" else ["--trained", "taken"]
