@@ -41,18 +41,10 @@ std::string part_name(std::uint32_t cluster, std::uint32_t clusters, int stage) 
 NodeCheckpoints::NodeCheckpoints(NodeCheckpointsOptions options)
     : options_(std::move(options)),
       resume_(checkpoint::place_and_which(options_.checkpoints.folder, options_.checkpoints.resume)),
-      writer_([this] { work(); }) {}
+      writer_([this](const std::string& what) { options_.warn(text("a checkpoint could not be written: ", what)); }) {}
 
 // What waits is not begun any more: it would be of a run that has failed.
-NodeCheckpoints::~NodeCheckpoints() {
-  stop();
-  {
-    const MutexLock lock(mutex_);
-    closing_ = true;
-    changed_.notify_all();
-  }
-  writer_.join();
-}
+NodeCheckpoints::~NodeCheckpoints() { stop(); }
 
 // -- before anything is trained
 
@@ -295,7 +287,7 @@ void NodeCheckpoints::take(worker::Snapshot snapshot) {
     if (!before) writing_ = snapshot.checkpoint;
   }
   if (!before)
-    return enqueue([this, taken = std::make_shared<worker::Snapshot>(std::move(snapshot))] { write(*taken); });
+    return writer_.add([this, taken = std::make_shared<worker::Snapshot>(std::move(snapshot))] { write(*taken); });
   tell(0, wire::PartWritten{snapshot.checkpoint, {}, text("it still writes that of update ", *before)});
 }
 
@@ -349,7 +341,7 @@ Status NodeCheckpoints::on_message(int from, wire::Checkpointing checkpointing) 
   }
   if (auto* over = std::get_if<wire::CheckpointOver>(&checkpointing)) {
     if (from != 0 || is_root()) return invalid("only the root says that a checkpoint is complete");
-    enqueue([this, over = std::move(*over)] { on_over(over); });
+    writer_.add([this, over = std::move(*over)] { on_over(over); });
   }
   return {};
 }
@@ -368,7 +360,7 @@ Status NodeCheckpoints::on_part(int from, const wire::PartWritten& written) {
     }
   }
   if (done) {
-    enqueue(
+    writer_.add(
         [this, complete_one = std::make_shared<UnderWay>(std::move(*done))] { complete(std::move(*complete_one)); });
     return {};
   }
@@ -479,19 +471,8 @@ Status NodeCheckpoints::keep(const Manifest& manifest) {
   return {};
 }
 
-// -- the writing thread
-
-void NodeCheckpoints::enqueue(std::function<void()> job) {
-  const MutexLock lock(mutex_);
-  jobs_.push_back(std::move(job));
-  changed_.notify_all();
-}
-
 void NodeCheckpoints::settle() {
-  {
-    const MutexLock lock(mutex_);
-    changed_.wait(mutex_, [&]() RAVNEST_REQUIRES(mutex_) { return jobs_.empty() && !busy_; });
-  }
+  writer_.wait_until_idle();
   if (uploads_) uploads_->settle();
 }
 
@@ -514,29 +495,6 @@ bool NodeCheckpoints::is_stopped() const {
 std::uint64_t NodeCheckpoints::last() const {
   const MutexLock lock(mutex_);
   return last_;
-}
-
-void NodeCheckpoints::work() {
-  for (;;) {
-    std::function<void()> job;
-    {
-      const MutexLock lock(mutex_);
-      changed_.wait(mutex_, [&]() RAVNEST_REQUIRES(mutex_) { return closing_ || !jobs_.empty(); });
-      if (closing_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
-      busy_ = true;
-    }
-    try {
-      job();
-    } catch (const std::exception& error) {
-      options_.warn(text("a checkpoint could not be written: ", error.what()));
-    }
-    job = {};  // lets go of the snapshot's weights
-    const MutexLock lock(mutex_);
-    busy_ = false;
-    changed_.notify_all();
-  }
 }
 
 }  // namespace ravnest::train

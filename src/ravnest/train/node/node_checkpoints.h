@@ -21,14 +21,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ravnest/base/clock.h"
@@ -37,6 +35,7 @@
 #include "ravnest/checkpoint/folder.h"
 #include "ravnest/checkpoint/manifest.h"
 #include "ravnest/checkpoint/store.h"
+#include "ravnest/net/job_thread.h"
 #include "ravnest/train/node/checkpoint_options.h"
 #include "ravnest/train/node/node_uploads.h"
 #include "ravnest/train/node/run_record.h"
@@ -185,8 +184,6 @@ class NodeCheckpoints {
   Status keep(const checkpoint::Manifest& manifest);
   void stop_stores() RAVNEST_REQUIRES(mutex_);
   bool is_stopped() const;
-  void enqueue(std::function<void()> job);
-  void work();
 
   const NodeCheckpointsOptions options_;
   const checkpoint::PlaceAndWhich resume_;      // what the options ask for
@@ -202,9 +199,6 @@ class NodeCheckpoints {
 
   mutable Mutex mutex_;
   mutable ConditionVariable changed_;
-  std::deque<std::function<void()>> jobs_ RAVNEST_GUARDED_BY(mutex_);
-  bool busy_ RAVNEST_GUARDED_BY(mutex_) = false;
-  bool closing_ RAVNEST_GUARDED_BY(mutex_) = false;
   bool stopped_ RAVNEST_GUARDED_BY(mutex_) = false;
   std::optional<UnderWay> under_way_ RAVNEST_GUARDED_BY(mutex_);
   std::optional<std::uint64_t> writing_ RAVNEST_GUARDED_BY(mutex_);  // the snapshot that waits or is written
@@ -215,7 +209,7 @@ class NodeCheckpoints {
   // By checkpoint: what clusters have of it. Others may be ahead of this one's own announcement.
   std::map<std::uint64_t, std::map<std::uint32_t, Share>> shares_ RAVNEST_GUARDED_BY(mutex_);
   std::unique_ptr<NodeUploads> uploads_;  // where the run has begun and its checkpoints go to object storage
-  std::thread writer_;                    // last: it uses all above
+  JobThread writer_;                      // last: it uses all above
 };
 
 // Does `work`, what of `checkpoints` may wait for the network and does not throw, for whoever may want to end

@@ -58,7 +58,7 @@ void NodeCheckpoints::announce_with_others(std::uint64_t checkpoint, const DataP
     // Of what others have of one before, nobody waits any more.
     std::erase_if(shares_, [&](const auto& of) { return of.first < checkpoint; });
   }
-  enqueue([this, checkpoint] { join_shares(checkpoint); });
+  writer_.add([this, checkpoint] { join_shares(checkpoint); });
 }
 
 void NodeCheckpoints::announce_failure(std::uint64_t checkpoint, const std::string& failure) {
@@ -148,13 +148,13 @@ Status NodeCheckpoints::on_cluster(std::uint32_t from, wire::Checkpointing check
       share = checkpoint::decode_manifest(parts->manifest, text("what ", name_of(from), " has of a checkpoint"));
       if (!share.ok()) share = unavailable(share.status().message());
     }
-    enqueue([this, from, checkpoint = parts->checkpoint, share = std::move(share)] {
+    writer_.add([this, from, checkpoint = parts->checkpoint, share = std::move(share)] {
       take_share(checkpoint, from, share);
     });
     return {};
   }
   if (auto* over = std::get_if<wire::CheckpointOver>(&checkpointing)) {
-    enqueue([this, over = std::move(*over)] {
+    writer_.add([this, over = std::move(*over)] {
       if (!over.manifest) return give_up(over.checkpoint, "another cluster has no part of it");
       relay(over);
       on_over(over);
@@ -174,7 +174,7 @@ void NodeCheckpoints::on_cluster_gone(std::uint32_t cluster) {
     if (contains(participants_, cluster)) gone_.insert(cluster);
     if (under_way_ && contains(under_way_->participants, cluster)) checkpoint = under_way_->checkpoint;
   }
-  if (checkpoint > 0) enqueue([this, checkpoint] { join_shares(checkpoint); });
+  if (checkpoint > 0) writer_.add([this, checkpoint] { join_shares(checkpoint); });
 }
 
 }  // namespace ravnest::train

@@ -1,6 +1,5 @@
 #include "ravnest/train/node/node_uploads.h"
 
-#include <exception>
 #include <utility>
 
 #include "ravnest/base/clock.h"
@@ -17,21 +16,14 @@ constexpr Duration kSayOfUploadsAfter = std::chrono::seconds(5);
 }  // namespace
 
 NodeUploads::NodeUploads(checkpoint::Store& store, NodeUploadsOptions options)
-    : store_(store), options_(std::move(options)), uploader_([this] { work(); }) {}
+    : store_(store), options_(std::move(options)), uploader_([this](const std::string& what) {
+        options_.warn(text("a checkpoint could not be uploaded: ", what));
+      }) {}
 
-NodeUploads::~NodeUploads() {
-  store_.stop();
-  {
-    const MutexLock lock(mutex_);
-    closing_ = true;
-    changed_.notify_all();
-  }
-  uploader_.join();
-}
+NodeUploads::~NodeUploads() { store_.stop(); }
 
 void NodeUploads::upload(std::uint64_t checkpoint, std::string file) {
-  const MutexLock lock(mutex_);
-  enqueue([this, checkpoint, file = std::move(file)] { send_part(checkpoint, file); });
+  uploader_.add([this, checkpoint, file = std::move(file)] { send_part(checkpoint, file); });
 }
 
 void NodeUploads::send_part(std::uint64_t checkpoint, const std::string& file) {
@@ -66,7 +58,6 @@ void NodeUploads::on_part(int from, const wire::PartUploaded& uploaded) {
     }
     arriving.failed = true;
     on_their_way_.erase(uploaded.checkpoint);
-    changed_.notify_all();
   }
   options_.warn(not_there(uploaded.checkpoint, options_.nodes[static_cast<std::size_t>(from)], *uploaded.failure));
 }
@@ -75,7 +66,7 @@ void NodeUploads::finish_if_all_is_up(std::uint64_t checkpoint) {
   const auto found = arriving_.find(checkpoint);
   Arriving& arriving = found->second;
   if (arriving.failed || !arriving.manifest || arriving.stages.size() < options_.nodes.size()) return;
-  enqueue([this, manifest = std::move(*arriving.manifest)] { send_manifest(manifest); });
+  uploader_.add([this, manifest = std::move(*arriving.manifest)] { send_manifest(manifest); });
   // Of earlier ones, too, that were given up on the way.
   arriving_.erase(arriving_.begin(), std::next(found));
 }
@@ -91,7 +82,6 @@ void NodeUploads::send_manifest(const checkpoint::Manifest& manifest) {
   if (!unpruned.ok()) options_.warn(text("an older checkpoint could not be removed: ", unpruned.message()));
   const MutexLock lock(mutex_);
   on_their_way_.erase(manifest.updates);
-  changed_.notify_all();
 }
 
 std::string NodeUploads::not_there(std::uint64_t checkpoint, const std::string& who, const std::string& why) const {
@@ -105,42 +95,9 @@ bool NodeUploads::is_behind() const {
 }
 
 void NodeUploads::settle() {
-  MutexLock lock(mutex_);
-  const auto done = [&]() RAVNEST_REQUIRES(mutex_) { return jobs_.empty() && !busy_; };
-  if (changed_.wait_until(mutex_, SystemClock().now() + kSayOfUploadsAfter, done)) return;
-  lock.unlock();
+  if (uploader_.is_idle_by(SystemClock().now() + kSayOfUploadsAfter)) return;
   options_.warn(text("waits until its checkpoint is in ", store_.name()));
-  lock.lock();
-  changed_.wait(mutex_, done);
-}
-
-// -- the uploading thread
-
-void NodeUploads::enqueue(std::function<void()> job) {
-  jobs_.push_back(std::move(job));
-  changed_.notify_all();
-}
-
-void NodeUploads::work() {
-  for (;;) {
-    std::function<void()> job;
-    {
-      const MutexLock lock(mutex_);
-      changed_.wait(mutex_, [&]() RAVNEST_REQUIRES(mutex_) { return closing_ || !jobs_.empty(); });
-      if (closing_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
-      busy_ = true;
-    }
-    try {
-      job();
-    } catch (const std::exception& error) {
-      options_.warn(text("a checkpoint could not be uploaded: ", error.what()));
-    }
-    const MutexLock lock(mutex_);
-    busy_ = false;
-    changed_.notify_all();
-  }
+  uploader_.wait_until_idle();
 }
 
 }  // namespace ravnest::train

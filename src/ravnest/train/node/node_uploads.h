@@ -13,18 +13,17 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ravnest/base/mutex.h"
 #include "ravnest/base/status.h"
 #include "ravnest/checkpoint/store.h"
+#include "ravnest/net/job_thread.h"
 #include "ravnest/wire/checkpoint_messages.h"
 
 namespace ravnest::train {
@@ -69,19 +68,13 @@ class NodeUploads {
   void send_manifest(const checkpoint::Manifest& manifest);
   void finish_if_all_is_up(std::uint64_t checkpoint) RAVNEST_REQUIRES(mutex_);
   std::string not_there(std::uint64_t checkpoint, const std::string& who, const std::string& why) const;
-  void enqueue(std::function<void()> job) RAVNEST_REQUIRES(mutex_);
-  void work();
 
   checkpoint::Store& store_;
   const NodeUploadsOptions options_;
   mutable Mutex mutex_;
-  ConditionVariable changed_;
-  std::deque<std::function<void()>> jobs_ RAVNEST_GUARDED_BY(mutex_);
-  bool busy_ RAVNEST_GUARDED_BY(mutex_) = false;
-  bool closing_ RAVNEST_GUARDED_BY(mutex_) = false;
   std::map<std::uint64_t, Arriving> arriving_ RAVNEST_GUARDED_BY(mutex_);
   std::set<std::uint64_t> on_their_way_ RAVNEST_GUARDED_BY(mutex_);  // complete on the nodes, and not there yet
-  std::thread uploader_;                                             // last: it uses all above
+  JobThread uploader_;                                               // last: it uses all above
 };
 
 }  // namespace ravnest::train
