@@ -154,8 +154,8 @@ Status NodeCheckpoints::on_cluster(std::uint32_t from, wire::Checkpointing check
     return {};
   }
   if (auto* over = std::get_if<wire::CheckpointOver>(&checkpointing)) {
-    writer_.add([this, over = std::move(*over)] {
-      if (!over.manifest) return give_up(over.checkpoint, "another cluster has no part of it");
+    writer_.add([this, from, over = std::move(*over)] {
+      if (!over.manifest) return give_up(over.checkpoint, text(name_of(from), " has given it up, and says why there"));
       relay(over);
       on_over(over);
       const MutexLock lock(mutex_);

@@ -184,7 +184,10 @@ TEST_F(ClustersCheckpoints, WhereOneCanNotMakeItsPartAllGoOnWithoutIt) {
   snapshot(0, 40);
   settle();
   for (const std::uint32_t cluster : {0, 1}) EXPECT_FALSE(at(cluster).under_way()) << cluster;
-  EXPECT_THAT(warnings(), testing::Contains("no checkpoint of update 40: node_1: no space; there is none yet"));
+  EXPECT_THAT(warnings(),
+              ElementsAre("no checkpoint of update 40: node_1: no space; there is none yet",
+                          "no checkpoint of update 40: cluster 0 (node_0) has given it up, and says why there; "
+                          "there is none yet"));
   EXPECT_THAT(listing().complete, IsEmpty());
 }
 
