@@ -10,7 +10,7 @@ namespace ravnest::cli {
 
 // Of --resume, wherever it is.
 inline constexpr const char* kResumeHelp =
-    "Go on from a checkpoint: the newest, \"best\", the number of an update, or a path";
+    "Go on from a checkpoint: the newest, \"best\", the number of an update, a path, or false for none";
 
 // Ends the command where `status` is a failure: its message goes to stderr and the exit status is 1.
 void require(const Status& status);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "complete_checkpoint.h"
+#include "own_environment.h"
 #include "ravnest/plan/files/local_plan.h"
 #include "ravnest/train/loop/prepare.h"
 #include "ravnest/train/loop/trainer.h"
@@ -50,7 +51,8 @@ Status run_node(const NodeRequest& request, Told& told) {
   options.log = log;
   auto config = train::read_settings(request.config);
   if (config.ok()) {
-    if (Status complete = complete_checkpoint(request.resume, *config); !complete.ok()) config = complete;
+    if (Status complete = complete_checkpoint(request.resume, own_environment(), *config); !complete.ok())
+      config = complete;
   }
   if (!config.ok()) {
     // The others would wait for this node in vain. Who can't be told will see that it is not there.

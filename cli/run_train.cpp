@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "complete_checkpoint.h"
+#include "own_environment.h"
 #include "ravnest/base/text.h"
 #include "ravnest/train/loop/prepare.h"
 #include "ravnest/train/rank/rank_trainer.h"
@@ -39,7 +40,8 @@ Result<train::TrainConfig> config_of(const TrainRequest& request) {
                    " something for pipelines only (`ravnest node`), where each node has a part of the model: leave ",
                    config->of_pipelines.size() == 1 ? "it" : "them", " out for `ravnest train`");
   }
-  if (Status complete = complete_checkpoint(request.resume, *config); !complete.ok()) return complete;
+  if (Status complete = complete_checkpoint(request.resume, own_environment(), *config); !complete.ok())
+    return complete;
   if (config->data.shard == false && request.place.world > 1)
     return invalid(request.config.string(), ": shard = false, but ranks always share the data out: leave it out");
   if (config->strategy->name == "single" && request.place.world > 1) {

@@ -34,13 +34,6 @@ std::vector<std::string> own_command() {
   return command;
 }
 
-// What scripts hear of, too (ravnest/training/checkpoints.py).
-std::optional<std::string> resume_of(const strategy::Environment& environment) {
-  const auto given = environment.find("RAVNEST_RESUME");
-  if (given == environment.end() || given->second.empty()) return std::nullopt;
-  return given->second == "1" || given->second == "true" ? "newest" : given->second;
-}
-
 std::optional<strategy::RunToken> token_of(const TrainOptions& options, const strategy::Environment& environment) {
   if (!options.place.token_file.empty()) return require(strategy::RunToken::read(options.place.token_file));
   const auto given = environment.find("RAVNEST_TOKEN");
@@ -53,7 +46,6 @@ void run(TrainOptions& options) {
   const int devices = strategy::visible_devices(environment);
   TrainRequest& request = options.request;
   request.place = require(strategy::find_place(options.place.flags, environment, devices));
-  if (!request.resume) request.resume = resume_of(environment);
   if (!options.ports.empty()) request.ports = require(strategy::parse_ports(options.ports));
   if (!request.place.rank && request.place.world > 1) {
     // Over several machines the ranks of this one have to be there to tell the others.

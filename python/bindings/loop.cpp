@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "ravnest/checkpoint/folder.h"
 #include "ravnest/checkpoint/interval.h"
 #include "ravnest/train/loop/feeder.h"
 #include "ravnest/train/loop/leaf_labels.h"
@@ -110,6 +111,7 @@ void bind_loop(py::module_& module) {
   module.def(
       "check_every", [](const std::string& written) { (void)accepted(checkpoint::parse_interval(written)); },
       py::arg("written"));
+  module.def("resume_word", &checkpoint::resume_word, py::arg("said"));
   py::class_<train::BatchCounts, std::shared_ptr<train::BatchCounts>>(module, "BatchCounts")
       .def(py::init<std::string, std::string>(), py::arg("what"), py::arg("unit"))
       .def(

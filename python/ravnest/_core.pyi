@@ -7,7 +7,7 @@ import os
 import pathlib
 import torch
 import typing
-__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_every', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'fetched', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw', 'withdraw_rank']
+__all__: list[str] = ['BatchCounts', 'BatchSource', 'Cluster', 'ClusterOptions', 'Error', 'ITERATE_AGAIN', 'Labels', 'LrSchedule', 'Model', 'Node', 'NodeOptions', 'Optimizer', 'Place', 'Plan', 'Position', 'Rank', 'RankOptions', 'TrainingOptions', 'TrainingProcess', 'Value', 'WHY_EMPTY', 'chain_step', 'check_every', 'check_pool', 'clip_grad_norm', 'clip_grad_value', 'clusterize', 'did_you_mean', 'differences', 'fetched', 'finish_telling', 'fuse', 'hurry', 'kept_in_float32', 'label_digest', 'load', 'load_script', 'merge', 'nodes_beside', 'optimizer_names', 'place_of', 'read_plan', 'record_script', 'result_types', 'resume_word', 'schedule_names', 'stage_archive', 'unit_cuts', 'withdraw', 'withdraw_rank']
 class Error(RuntimeError):
     of_another: bool
 class Model:
@@ -574,6 +574,8 @@ def read_plan(node_data: str) -> Plan:
 def record_script(module: torch.ScriptModule, inputs: list) -> dict:
     ...
 def result_types(graph: Model, inputs: list, precision: str, *, train: bool) -> tuple[list[tuple[str, str, str, list[str]]], str]:
+    ...
+def resume_word(said: str) -> str:
     ...
 def schedule_names() -> list[str]:
     ...

@@ -44,15 +44,13 @@ class Checkpoints:
 def resume_of(resume: Any) -> str:
     """`resume=` as the core has it; RAVNEST_RESUME says it where the script does not."""
     if resume is None:
-        resume = os.environ.get("RAVNEST_RESUME") or False
-    if resume is False or resume in ("0", "false"):
-        return ""
-    if resume is True or resume in ("1", "true"):
-        return "newest"
+        return _core.resume_word(os.environ.get("RAVNEST_RESUME", ""))
+    if isinstance(resume, bool):
+        return "newest" if resume else ""
     if isinstance(resume, int):
         return str(resume)
     if isinstance(resume, str | os.PathLike) and os.fspath(resume):
-        return os.fspath(resume)
+        return _core.resume_word(os.fspath(resume))
     raise ValueError(f"resume must be True, 'best', the number of an update or a path, not {resume!r}")
 
 
@@ -61,7 +59,8 @@ def checkpoints_of(folder, every, keep, keep_every, best, resume) -> Checkpoints
     if folder is not None:
         return Checkpoints(folder, every, keep, keep_every, best, resume)
     if resume_of(resume):
-        raise ValueError("resume= needs checkpoint=, the folder in which the checkpoints are")
+        who = "RAVNEST_RESUME" if resume is None else "resume="
+        raise ValueError(f"{who} needs checkpoint=, the folder in which the checkpoints are")
     if best is not None or keep_every:
         raise ValueError("checkpoint_best= and checkpoint_keep_every= need checkpoint=, the folder for checkpoints")
     return None

@@ -78,6 +78,12 @@ std::optional<Result<Checkpoint>> find_listed(const Listing& listing, const std:
   return std::nullopt;
 }
 
+std::string resume_word(const std::string& said) {
+  if (said == "1" || said == "true") return "newest";
+  if (said == "0" || said == "false") return "";
+  return said;
+}
+
 Result<Checkpoint> find_checkpoint(const fs::path& root, std::string_view which) {
   if (!is_newest(which) && which != "best" && !update_number(which)) return at_path(fs::path(which));
   const Result<Listing> listing = list_checkpoints(root);

@@ -52,6 +52,10 @@ Result<Checkpoint> find_checkpoint(const std::filesystem::path& root, std::strin
 // of these words, numbers and names.
 std::optional<Result<Checkpoint>> find_listed(const Listing& listing, const std::string& root, std::string_view which);
 
+// What find_checkpoint takes, of words in which someone says whether and from where a run goes on: the newest for "1"
+// and "true", and "" for "0" and "false", with which it begins anew.
+std::string resume_word(const std::string& said);
+
 // The one of the highest accuracy, of several the newest; null where none has any.
 const Checkpoint* best_of(const std::vector<Checkpoint>& newest_first);
 

@@ -87,6 +87,12 @@ TEST_F(CheckpointFolder, WithNothingThereItSaysSo) {
   EXPECT_THAT(not_found_for("12").message(), HasSubstr("there is none"));
 }
 
+TEST(ResumeWord, SaysYesAndNoInWordsOfEnvironments) {
+  for (const char* yes : {"1", "true", "newest"}) EXPECT_EQ(resume_word(yes), "newest");
+  for (const char* no : {"0", "false", ""}) EXPECT_EQ(resume_word(no), "");
+  for (const char* name : {"best", "10", "update_000000001", "s3://lab/run"}) EXPECT_EQ(resume_word(name), name);
+}
+
 TEST(Retention, TheNewestThoseOfAMultipleAndTheBestStay) {
   std::vector<Checkpoint> all;
   for (const std::uint64_t updates : {50, 40, 30, 20, 10}) {

@@ -1,5 +1,7 @@
 """What users bring of their own, across a checkpoint: optimizers, criteria with a state, loops."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from support.nodes import Cluster, plan_net
@@ -8,6 +10,7 @@ from torch import nn
 
 import ravnest
 from ravnest import Trainer
+from ravnest.training.checkpoints import resume_of
 
 pytestmark = pytest.mark.slow
 
@@ -125,6 +128,21 @@ def test_the_variable_of_a_run_that_begins_anew_says_nothing(monkeypatch):
     for value in ("", "0", "false"):
         monkeypatch.setenv("RAVNEST_RESUME", value)
         Trainer(checkpoint=None)
+
+
+def test_the_variable_is_named_where_it_wants_what_the_script_does_not(monkeypatch):
+    monkeypatch.setenv("RAVNEST_RESUME", "true")
+    with pytest.raises(ValueError, match="RAVNEST_RESUME needs checkpoint="):
+        Trainer(checkpoint=None)
+    Trainer(checkpoint=None, resume=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [(True, "newest"), (False, ""), ("1", "newest"), ("0", ""), (1, "1"), (0, "0"), (Path("c/last"), "c/last")],
+)
+def test_numbers_are_updates_and_words_are_those_of_the_variable(said, word):
+    assert resume_of(said) == word
 
 
 class Secretive(Lion):

@@ -226,6 +226,14 @@ def test_a_bad_config_is_one_line(alone, change, part):
     assert part in result.stderr
 
 
+def test_the_variable_counts_where_neither_the_flag_nor_the_config_says_anything(alone, monkeypatch):
+    npy_run.write_files(alone.folder)
+    monkeypatch.setenv("RAVNEST_RESUME", "true")
+    result = command.run("node", "node_0", cwd=alone.folder)
+    assert result.returncode == 1
+    assert result.stderr.startswith("ravnest: RAVNEST_RESUME needs checkpoints to go on from"), result.stderr
+
+
 @pytest.mark.parametrize("broken", ["epochs = 0", None])
 def test_a_config_that_is_wrong_on_one_node_is_said_on_all(folder, processes, tmp_path, broken):
     npy_run.write_files(folder)

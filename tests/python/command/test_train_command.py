@@ -37,6 +37,19 @@ def test_flags_that_cannot_be_are_refused(folder, flags, words):
     assert refused.returncode != 0 and words in refused.stderr, refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("flags", "variable", "who"),
+    [((), "1", "RAVNEST_RESUME"), (("--resume",), "0", "--resume"), (("--resume=false",), "best", None)],
+)
+def test_who_wants_to_go_on_without_checkpoints_is_named(folder, monkeypatch, flags, variable, who):
+    monkeypatch.setenv("RAVNEST_RESUME", variable)
+    begun = train(folder, *flags)
+    if who is None:
+        assert begun.returncode == 0, begun.stderr
+    else:
+        assert begun.returncode == 1 and f"ravnest: {who} needs checkpoints to go on from" in begun.stderr, begun.stderr
+
+
 def test_flags_go_before_the_config(folder):
     trained = train(folder, "--units", "blocks", "--backend", "ring", "--compression", "fp16", "--trusted-network")
     assert trained.returncode == 0, trained.stderr

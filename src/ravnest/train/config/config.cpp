@@ -6,6 +6,7 @@
 
 #include "ravnest/base/file.h"
 #include "ravnest/base/printable.h"
+#include "ravnest/checkpoint/folder.h"
 #include "ravnest/checkpoint/interval.h"
 #include "ravnest/object_store/object_name.h"
 #include "ravnest/train/config/section.h"
@@ -194,8 +195,8 @@ std::optional<CheckpointConfig> read_checkpoint(const Section& top) {
   config.best = section->word("best", kBestBy).has_value();
   if (section->is_flag("resume"))
     config.resume = *section->flag("resume") ? "newest" : "";
-  else
-    set(config.resume, section->word("resume"));
+  else if (const auto said = section->word("resume"))
+    config.resume = checkpoint::resume_word(*said);
   return config;
 }
 

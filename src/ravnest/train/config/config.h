@@ -75,7 +75,7 @@ struct CheckpointConfig {
   std::int64_t keep = 2;
   std::int64_t keep_every = 0;
   bool best = false;                                    // by the accuracy of validation
-  std::string resume;                                   // as train::CheckpointOptions has it
+  std::optional<std::string> resume = {};               // as train::CheckpointOptions has it; none: not said
   std::map<std::string, std::string> environment = {};  // not of the file: the process's, for object storage
   Lines lines = {};
 };

@@ -82,7 +82,7 @@ Result<TrainingOptions> common_options(const TrainConfig& config, const graph::E
                            *every,
                            {static_cast<std::uint64_t>(config.checkpoint->keep),
                             static_cast<std::uint64_t>(config.checkpoint->keep_every), config.checkpoint->best},
-                           config.checkpoint->resume,
+                           config.checkpoint->resume.value_or(""),
                            config.checkpoint->environment};
   }
   auto steering = make_steering(config);
