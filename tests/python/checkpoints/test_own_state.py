@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from support.nodes import Cluster, plan_net
+from support.own_loop import OwnLoop
 from support.small_net import criterion, loaders
 from torch import nn
 
@@ -48,17 +49,6 @@ class Margin(nn.Module):
         loss = criterion(outputs, targets)
         self.mean.mul_(0.9).add_(loss.detach(), alpha=0.1)
         return loss * (1 + self.mean)
-
-
-class OwnLoop(Trainer):
-    """A training loop of the user's."""
-
-    def train(self):
-        self.prelim_checks()
-        for _ in range(self.epochs):
-            for x, _ in self.train_loader:
-                self.node.forward_compute(x)
-            self.node.wait_for_backwards()
 
 
 @pytest.fixture

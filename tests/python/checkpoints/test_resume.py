@@ -1,66 +1,17 @@
 """Runs that go on from a checkpoint: with the numbers of a run that was never ended."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
-from support.nodes import Cluster, plan_graph, wait_for
-from support.pools import write_local_pool
-from support.small_net import criterion, loaders, make_net
-from torch import nn
-from torch.utils.data import DataLoader
+from support.nodes import Cluster
+from support.resuming import Stopped, ending, planned
+from support.small_net import criterion, loaders
 
 import ravnest
 from ravnest import Trainer
 
 pytestmark = pytest.mark.slow
-
-
-class Dropping(nn.Module):
-    """The small network with dropout, whose masks are keyed by the step."""
-
-    def __init__(self):
-        super().__init__()
-        self.net = make_net()
-        self.net.body.insert(3, nn.Dropout(0.25))
-
-    def forward(self, x):
-        return self.net(x)
-
-
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory):
-    path = tmp_path_factory.mktemp("graph") / "net.pt2"
-    torch.manual_seed(0)
-    return ravnest.load(ravnest.capture(Dropping(), (torch.randn(20, 12),), path=path))
-
-
-def planned(folder: Path, graph, nodes: int) -> Cluster:
-    folder.mkdir(parents=True, exist_ok=True)
-    write_local_pool(folder / "node_data", nodes)
-    plan_graph(graph, folder / "node_data", min_cluster_size=nodes)
-    return Cluster(folder, nodes)
-
-
-class Stopped(Exception):
-    """The end of a run in the middle of it."""
-
-
-class Ending(DataLoader):
-    """A loader that ends the run after so many batches, when there is a checkpoint."""
-
-    def __init__(self, loader: DataLoader, folder: Path, after: int):
-        super().__init__(loader.dataset, loader.batch_size, sampler=loader.sampler)
-        self.folder, self.left = folder, after
-
-    def __iter__(self):
-        for item in super().__iter__():
-            if self.left == 0:
-                wait_for(lambda: list(self.folder.glob("*/manifest.json")), "there is no checkpoint")
-                raise Stopped("here")
-            self.left -= 1
-            yield item
 
 
 def run(cluster: Cluster, epochs: int, stop_at: int | None = None, node=None, **options) -> dict:
@@ -77,7 +28,7 @@ def run(cluster: Cluster, epochs: int, stop_at: int | None = None, node=None, **
             progress=False,
             **(node or {}),
         ) as own:
-            fed = train if stop_at is None else Ending(train, checkpoints, stop_at)
+            fed = train if stop_at is None else ending(train, checkpoints, stop_at)
             Trainer(
                 node=own,
                 train_loader=fed,
@@ -124,14 +75,14 @@ SCHEDULE = {
     ],
 )
 def test_on_the_same_plan_the_bits_are_those_of_a_run_that_was_never_ended(
-    tmp_path, graph, monkeypatch, schedule, every, stop_at, rates, val_freq
+    tmp_path, monkeypatch, schedule, every, stop_at, rates, val_freq
 ):
     node = {"schedule": schedule, **rates} | ({"microbatches": 2} if schedule == "gpipe" else {})
     folders = {name: tmp_path / name for name in ("whole", "ended")}
-    whole = planned(folders["whole"], graph, 3)
+    whole = planned(folders["whole"], 3, 3)
     monkeypatch.chdir(whole.folder)
     expected = weights_of(run(whole, 3, node=node, checkpoint_every=every, val_freq=val_freq))
-    ended = planned(folders["ended"], graph, 3)
+    ended = planned(folders["ended"], 3, 3)
     monkeypatch.chdir(ended.folder)
     run(ended, 3, stop_at, node=node, checkpoint_every=every, val_freq=val_freq)
     again = weights_of(run(ended, 3, node=node, checkpoint_every=every, val_freq=val_freq, resume=True))
@@ -144,14 +95,14 @@ def test_on_the_same_plan_the_bits_are_those_of_a_run_that_was_never_ended(
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 4])
-def test_on_another_number_of_nodes_the_losses_go_on_as_they_would_have(tmp_path, graph, monkeypatch, nodes):
+def test_on_another_number_of_nodes_the_losses_go_on_as_they_would_have(tmp_path, monkeypatch, nodes):
     node = {"schedule": "sync"}
-    whole = planned(tmp_path / "whole", graph, 3)
+    whole = planned(tmp_path / "whole", 3, 3)
     monkeypatch.chdir(whole.folder)
     expected = weights_of(run(whole, 3, node=node))
-    other = planned(tmp_path / "other", graph, nodes)
+    other = planned(tmp_path / "other", nodes, nodes)
     monkeypatch.chdir(other.folder)
-    first = planned(tmp_path / "first", graph, 3)
+    first = planned(tmp_path / "first", 3, 3)
     monkeypatch.chdir(first.folder)
     run(first, 3, 17, node=node)
     shutil.copytree(first.folder / "checkpoints", other.folder / "checkpoints")

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from support.checkpoints import read_safetensors
-from support.nodes import Cluster, plan_graph, wait_for
-from support.pools import write_local_pool
-from support.small_net import criterion, loaders, make_net
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from support.nodes import Cluster
+from support.resuming import Stopped, ending, planned
+from support.small_net import criterion, loaders
 
 import ravnest
 from ravnest import Trainer
@@ -20,57 +18,6 @@ from ravnest import Trainer
 pytestmark = pytest.mark.slow
 
 BATCH = 10  # of 140 samples: seven batches of an epoch for each of two clusters
-
-
-class Dropping(nn.Module):
-    """The small network with dropout, whose masks are keyed by the step."""
-
-    def __init__(self):
-        super().__init__()
-        self.net = make_net()
-        self.net.body.insert(3, nn.Dropout(0.25))
-
-    def forward(self, x):
-        return self.net(x)
-
-
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory):
-    path = tmp_path_factory.mktemp("graph") / "net.pt2"
-    torch.manual_seed(0)
-    return ravnest.load(ravnest.capture(Dropping(), (torch.randn(20, 12),), path=path))
-
-
-def planned(folder: Path, graph, nodes: int, size: int) -> Cluster:
-    """Nodes in clusters of so many."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_local_pool(folder / "node_data", nodes)
-    plan = plan_graph(graph, folder / "node_data", min_cluster_size=size)
-    assert [len(cluster.nodes) for cluster in plan.clusters] == [size] * (nodes // size)
-    return Cluster(folder, nodes)
-
-
-class Stopped(Exception):
-    """The end of a run in the middle of it."""
-
-
-class Ending(Dataset):
-    """Samples that end the run after so many batches, when there is a checkpoint."""
-
-    def __init__(self, samples: Dataset, folder: Path, batches: int):
-        self.samples, self.folder, self.left = samples, folder, batches * BATCH
-
-    def __len__(self):
-        return len(self.samples)
-
-    def __getitem__(self, index):
-        if self.left == 0:
-            wait_for(lambda: list(self.folder.glob("*/manifest.json")), "there is no checkpoint")
-            raise Stopped("here")
-        self.left -= 1
-        return self.samples[index]
-
-
 DEFAULTS = {
     "optimizer": torch.optim.Adam,
     "criterion": criterion,
@@ -86,13 +33,8 @@ def run(cluster: Cluster, epochs: int, stop_at: int | None = None, trainer=None,
 
     def script(make):
         train, val = loaders(batch=BATCH)
-        with make(
-            **DEFAULTS | options,
-            labels=train,
-            test_labels=val,
-        ) as own:
-            ends = stop_at is not None and own.is_root
-            fed = DataLoader(Ending(train.dataset, checkpoints, stop_at), BATCH, shuffle=True) if ends else train
+        with make(**DEFAULTS | options, labels=train, test_labels=val) as own:
+            fed = ending(train, checkpoints, stop_at) if stop_at is not None and own.is_root else train
             Trainer(
                 node=own,
                 train_loader=fed,
@@ -132,14 +74,14 @@ def assert_same(one: dict, other: dict) -> None:
     ids=["each epoch", "gpipe", "outer optimizer and compression", "a round per epoch"],
 )
 def test_clusters_that_drain_come_to_the_bits_of_a_run_that_was_never_ended(
-    tmp_path, graph, monkeypatch, every, stop_at, options
+    tmp_path, monkeypatch, every, stop_at, options
 ):
     options = dict(options)
     trainer = {"checkpoint_every": every} | {name: options.pop(name) for name in ("microbatches",) if name in options}
-    whole = planned(tmp_path / "whole", graph, 4, 2)
+    whole = planned(tmp_path / "whole", 4, 2)
     monkeypatch.chdir(whole.folder)
     expected = run(whole, 3, trainer=trainer, **options)
-    ended = planned(tmp_path / "ended", graph, 4, 2)
+    ended = planned(tmp_path / "ended", 4, 2)
     monkeypatch.chdir(ended.folder)
     run(ended, 3, stop_at, trainer=trainer, **options)
     losses = len((ended.folder / "losses.txt").read_text().splitlines())
@@ -151,31 +93,30 @@ def test_clusters_that_drain_come_to_the_bits_of_a_run_that_was_never_ended(
     assert not (ended.folder / "losses.txt.1").exists()
 
 
-def newest(folder: Path) -> dict:
-    return json.loads(max(folder.glob("checkpoints/*/manifest.json")).read_text())
+def manifests(folder: Path) -> list[dict]:
+    """Of all checkpoints, the newest last."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("checkpoints/*/manifest.json"))]
 
 
-def test_clusters_that_train_on_meanwhile_make_checkpoints_with_one_model_in_them(tmp_path, graph, monkeypatch):
-    cluster = planned(tmp_path, graph, 4, 2)
+def test_clusters_that_train_on_meanwhile_make_checkpoints_with_one_model_in_them(tmp_path, monkeypatch):
+    cluster = planned(tmp_path, 4, 2)
     monkeypatch.chdir(tmp_path)
-
-    def slow(outputs, targets):
-        time.sleep(0.02)  # one is written before the next is due
-        return criterion(outputs, targets)
-
-    options = {"schedule": "async", "average": "overlap", "reduce_factor": 3, "criterion": slow}
-    trainer = {"checkpoint_every": "5 updates", "checkpoint_keep": 0}
-    expected = run(cluster, 3, trainer=trainer, **options)
-    manifests = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("checkpoints/*/manifest.json"))]
-    assert len(manifests) >= 3
-    for manifest in manifests:
+    options = {"schedule": "async", "average": "overlap", "reduce_factor": 3}
+    trainer = {"checkpoint_every": "5 updates", "checkpoint_keep": 0, "resume": True}
+    # Besides the one at its end a run makes those for which it had the time: it goes on until there is one.
+    runs, deadline = 0, time.monotonic() + 60
+    while len(manifests(tmp_path)) <= runs:
+        assert time.monotonic() < deadline, "no checkpoint is made while they train"
+        runs += 1
+        expected = run(cluster, 3 * runs, trainer=trainer, **options)
+    for manifest in manifests(tmp_path):
         assert sorted({part["copy"] for part in manifest["parts"]}) == [0, 1]
         assert len(manifest["positions"]) == 2
         first, second = weights(tmp_path, manifest, 0), weights(tmp_path, manifest, 1)
         for name, tensor in first.items():
             assert not tensor.is_floating_point() or torch.equal(tensor, second[name]), name
-    assert manifests[-1]["val_accuracy"] is not None
-    assert_same(run(cluster, 3, trainer=trainer | {"resume": True}, **options), expected)
+    assert manifests(tmp_path)[-1]["val_accuracy"] is not None
+    assert_same(run(cluster, 3 * runs, trainer=trainer, **options), expected)
 
 
 def weights(folder: Path, manifest: dict, copy: int) -> dict:
@@ -191,12 +132,12 @@ def weights(folder: Path, manifest: dict, copy: int) -> dict:
 
 
 @pytest.mark.parametrize(("nodes", "size"), [(2, 2), (3, 3), (6, 3)])
-def test_other_clusters_go_on_from_the_same_model_and_place(tmp_path, graph, monkeypatch, nodes, size):
-    first = planned(tmp_path / "first", graph, 4, 2)
+def test_other_clusters_go_on_from_the_same_model_and_place(tmp_path, monkeypatch, nodes, size):
+    first = planned(tmp_path / "first", 4, 2)
     monkeypatch.chdir(first.folder)
     run(first, 3, 10)
-    manifest = newest(first.folder)
-    other = planned(tmp_path / "other", graph, nodes, size)
+    manifest = manifests(first.folder)[-1]
+    other = planned(tmp_path / "other", nodes, size)
     monkeypatch.chdir(other.folder)
     shutil.copytree(first.folder / "checkpoints", other.folder / "checkpoints")
     for file in FILES[:2]:
@@ -214,12 +155,12 @@ def test_other_clusters_go_on_from_the_same_model_and_place(tmp_path, graph, mon
     assert len((other.folder / "losses.txt").read_text().splitlines()) == position["updates"] + left
 
 
-def test_one_cluster_s_checkpoint_is_gone_on_from_by_two(tmp_path, graph, monkeypatch):
-    first = planned(tmp_path / "first", graph, 2, 2)
+def test_one_cluster_s_checkpoint_is_gone_on_from_by_two(tmp_path, monkeypatch):
+    first = planned(tmp_path / "first", 2, 2)
     monkeypatch.chdir(first.folder)
     run(first, 3, 20)
-    manifest = newest(first.folder)
-    two = planned(tmp_path / "two", graph, 4, 2)
+    manifest = manifests(first.folder)[-1]
+    two = planned(tmp_path / "two", 4, 2)
     monkeypatch.chdir(two.folder)
     shutil.copytree(first.folder / "checkpoints", two.folder / "checkpoints")
     done = run(two, 1, trainer={"resume": True, "checkpoint_every": "1000 updates"})
@@ -228,11 +169,11 @@ def test_one_cluster_s_checkpoint_is_gone_on_from_by_two(tmp_path, graph, monkey
         for name, tensor in tensors.items():
             assert torch.equal(tensor, expected[name]), name
     run(two, 3, trainer={"resume": True})
-    assert sorted({part["copy"] for part in newest(two.folder)["parts"]}) == [0, 1]
+    assert sorted({part["copy"] for part in manifests(two.folder)[-1]["parts"]}) == [0, 1]
 
 
-def test_a_cluster_that_was_given_no_checkpoints_to_make_says_so(tmp_path, graph, monkeypatch):
-    cluster = planned(tmp_path, graph, 4, 2)
+def test_a_cluster_that_was_given_no_checkpoints_to_make_says_so(tmp_path, monkeypatch):
+    cluster = planned(tmp_path, 4, 2)
     monkeypatch.chdir(tmp_path)
 
     def script(make):
@@ -245,5 +186,5 @@ def test_a_cluster_that_was_given_no_checkpoints_to_make_says_so(tmp_path, graph
     assert len(errors) == 2, errors
     for error in errors.values():
         assert "cluster 0 (node_0) makes checkpoints, and this node was given none to make" in str(error)
-    assert [part["copy"] for part in newest(tmp_path)["parts"]] == [0, 0]
+    assert [part["copy"] for part in manifests(tmp_path)[-1]["parts"]] == [0, 0]
     assert len(results) == 2

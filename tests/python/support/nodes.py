@@ -44,17 +44,17 @@ def plan_graph(graph: ravnest.Graph, node_data: Path, **options) -> ravnest.Plan
     return ravnest.Plan(_core.clusterize(graph._core, None, node_data=str(node_data), **(defaults | options)))
 
 
-def plan_net(folder: Path, nodes: int = 3, compute=None, **options) -> ravnest.Plan:
-    """`plan` with the small network, which is captured once in this process."""
+def plan_net(folder: Path, nodes: int = 3, compute=None, model=make_net, **options) -> ravnest.Plan:
+    """`plan` with the small network, or another one for its inputs, each of which is captured once in this process."""
     torch.manual_seed(0)
     write_local_pool(folder / "node_data", nodes, compute)
-    return plan_graph(_captured_net(), folder / "node_data", **options)
+    return plan_graph(_captured(model), folder / "node_data", **options)
 
 
 @functools.cache
-def _captured_net() -> ravnest.Graph:
+def _captured(make: Callable[[], nn.Module]) -> ravnest.Graph:
     with tempfile.TemporaryDirectory() as folder:
-        return ravnest.load(ravnest.capture(make_net(), (torch.randn(20, 12),), path=f"{folder}/net.pt2"))
+        return ravnest.load(ravnest.capture(make(), (torch.randn(20, 12),), path=f"{folder}/net.pt2"))
 
 
 class Cluster:

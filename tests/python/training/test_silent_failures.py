@@ -3,6 +3,7 @@
 import pytest
 import torch
 from support.nodes import Cluster, plan
+from support.own_loop import OwnLoop
 from support.small_net import criterion, loaders, make_net
 from test_node_failures import reasons
 from torch import nn
@@ -25,17 +26,6 @@ def play_with(trainer=Trainer, epochs=2, **trainer_options):
             trainer(node=node, epochs=epochs, **made).train()
 
     return play
-
-
-class Loop(Trainer):
-    """A loop as users write it."""
-
-    def train(self):
-        self.prelim_checks()
-        for _ in range(self.epochs):
-            for x, _ in self.train_loader:
-                self.node.forward_compute(x)
-            self.node.wait_for_backwards()
 
 
 class OwnLoader(Trainer):
@@ -72,7 +62,7 @@ def test_a_stage_without_an_optimizer_ends_the_run_before_its_first_batch(cluste
     def without(node):
         return {"optimizer": None} if node == name else {}
 
-    for trainer in (Trainer, Loop):
+    for trainer in (Trainer, OwnLoop):
         reason = reasons(cluster, play_with(trainer), without)
         assert reason.startswith(f"{name} (stage {name[-1]}) failed: the stage has "), reason
         assert "to train and no optimizer: give Node optimizer=" in reason
@@ -253,7 +243,7 @@ def test_a_loss_that_is_not_finite_is_said(cluster, capfd):
     assert "but the loss was not finite in 11 steps, first in step 4: 280 samples" in written
 
 
-@pytest.mark.parametrize("trainer", [Trainer, Loop])
+@pytest.mark.parametrize("trainer", [Trainer, OwnLoop])
 def test_a_loss_that_is_not_finite_ends_the_run_where_that_is_asked_for(cluster, trainer):
     reason = reasons(cluster, play_with(trainer, stop_at_nan=True), lambda _: {"criterion": bad_from(4)})
     assert reason == (
@@ -265,7 +255,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_where_that_is_asked_for(cluster,
 # -- loaders
 
 
-@pytest.mark.parametrize("trainer", [Trainer, Loop])
+@pytest.mark.parametrize("trainer", [Trainer, OwnLoop])
 @pytest.mark.parametrize(
     ("loader", "sentence"),
     [

@@ -7,23 +7,13 @@ import sys
 import time
 
 import torch
+from support.own_loop import OwnLoop
 from support.small_net import criterion, make_data
 from torch.utils.data import DataLoader, TensorDataset
 
 from ravnest import Node, Trainer, set_seed
 
 loop, schedule, epochs, delay_s = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
-
-
-class OwnLoop(Trainer):
-    """A training loop of the user's."""
-
-    def train(self):
-        self.prelim_checks()
-        for _ in range(self.epochs):
-            for x, _ in self.train_loader:
-                self.node.forward_compute(x)
-            self.node.wait_for_backwards()
 
 
 def slow(outputs, targets):
