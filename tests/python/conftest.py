@@ -70,6 +70,14 @@ def alone(tmp_path):
     return Cluster(tmp_path, 1)
 
 
+@pytest.fixture(scope="module")
+def alone_folder(tmp_path_factory):
+    """A folder with a plan for one node, who has nobody to tell of its failures; the tests of a module share it."""
+    folder = tmp_path_factory.mktemp("alone")
+    plan_net(folder, nodes=1, min_cluster_size=1)
+    return folder
+
+
 @pytest.fixture
 def processes():
     """name -> process, for the test to fill."""

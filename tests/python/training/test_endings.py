@@ -2,41 +2,19 @@
 
 import os
 import resource
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from support import command, npy_run
-from support.nodes import outcomes, plan_net, start, wait_for, wait_for_line
+from support.nodes import NAMES, outcomes, start, wait_for, wait_for_line
 from support.places import SCRIPTS, TESTS
 from support.soaked import soaked
 
 pytestmark = pytest.mark.slow
 
-NAMES = ["node_0", "node_1", "node_2"]
-BROKEN = """
-import torch
-from support.small_net import criterion, loaders
-from ravnest import Node, Trainer
-
-def broken(*_):
-    raise ValueError("no such\\nclass")
-
-class Own(torch.optim.SGD):
-    def step(self, closure=None):
-        if node.name == "node_2":
-            broken()
-        return super().step(closure)
-
-train, val = loaders()
-with Node(OPTIONS, labels=train) as node:
-    Trainer(node=node, train_loader=train, epochs=2).train()
-"""
-BROKEN_CRITERION = "optimizer=torch.optim.Adam, criterion=broken"
 HESITANT = """
 import torch
 from support.small_net import criterion, loaders
@@ -61,14 +39,6 @@ _core.Node = Loading
 with Node(optimizer=torch.optim.Adam) as node:
     pass
 """
-
-
-@pytest.fixture(scope="module")
-def alone_folder(tmp_path_factory):
-    """A folder with a plan for one node, who has nobody to tell of its failures."""
-    folder = tmp_path_factory.mktemp("alone")
-    plan_net(folder, nodes=1, min_cluster_size=1)
-    return folder
 
 
 def start_all(folder, processes, by, epochs) -> None:
@@ -220,53 +190,6 @@ def test_a_full_disk_costs_nobody_else_its_weights(folder, processes, full_disk,
     assert not list(disk.glob("cluster_0/.*")), "what was begun is removed"
 
 
-@pytest.mark.parametrize(
-    ("what", "options"),
-    [
-        ("criterion", BROKEN_CRITERION),
-        ("optimizer", 'optimizer=Own, optimizer_params={"lr": 0.1}, criterion=criterion'),
-    ],
-)
-def test_a_failure_has_its_traceback_where_it_happened_and_is_one_line_elsewhere(folder, processes, what, options):
-    script = folder / "broken.py"
-    script.write_text(f"import sys\nsys.path.append({str(TESTS)!r})\n" + BROKEN.replace("OPTIONS", options))
-    for name in NAMES:
-        processes[name] = start(script, name, folder)
-    sentence = f"node_2 (stage 2) failed: the {what} raised ValueError: no such class (broken.py, line 9, in broken)"
-    for name, (status, output) in outcomes(processes).items():
-        assert status == 1, (name, output)
-        own = name == "node_2"
-        last = output.strip().splitlines()[-1]
-        assert last == ("ravnest.Error: " if own else "ravnest: ") + sentence, output
-        assert output.count(sentence) == 1, output
-        assert ("Traceback" in output) == own, output
-        assert ('raise ValueError("no such' in output) == own, output
-
-
-@pytest.mark.parametrize("by", ["python", "command"])
-def test_under_up_a_failure_is_said_once_and_last(folder, by):
-    script = folder / "broken.py"
-    script.write_text(f"import sys\nsys.path.append({str(TESTS)!r})\n" + BROKEN.replace("OPTIONS", BROKEN_CRITERION))
-    npy_run.write_files(folder)
-    (folder / "taken").write_text("a file where a folder should be")
-    arguments = ["--", sys.executable, script] if by == "python" else ["--trained", "taken"]
-    result = subprocess.run(
-        [command.COMMAND, "up", *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert result.returncode == 1, result.stdout
-    sentence = "the criterion raised ValueError: no such class" if by == "python" else "node_0 (stage 0) failed: cannot"
-    assert result.stdout.count(sentence) == 1, result.stdout
-    last = result.stdout.strip().splitlines()[-1]
-    assert last.startswith("ravnest: ") and sentence in last, result.stdout
-    assert result.stdout.count("Traceback") == (2 if by == "python" else 0), result.stdout
-
-
 def test_what_a_killed_writer_left_is_removed_by_the_next_run(folder, processes):
     npy_run.write_files(folder, more="")
     left = folder / "trained/cluster_0/.node_1.safetensors.abcdefgh.tmp"
@@ -314,52 +237,6 @@ def test_what_takes_long_without_nodes_ends_in_words_too(tmp_path, processes, nu
     assert outcomes(processes)["command"] == (130, "ravnest: simulating was interrupted\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["plam"], "there is no command plam; did you mean plan? The commands are benchmark, plan, "),
-        (["quantum"], "there is no command quantum. The commands are benchmark, plan, "),
-        (["ping", "node_1", "--count", "0"], "--count: has to be from 1 to 10000, not 0"),
-        (["plan", "m.pt2", "--min-cluster-size", "0"], "--min-cluster-size: has to be at least 1, not 0"),
-        (["benchmark", "--bandwidth", "-3"], "--bandwidth: has to be more than 0, not -3"),
-        (["plan", "m.pt2", "--min-cluster-size", "1.5"], "--min-cluster-size: has to be a whole number, not 1.5"),
-        (["plan", "m.pt2", "--average-every", "99999999999"], "--average-every: has to be from 1 to "),
-        (["plan", "m.pt2", "--min-cluster-size", "1e2"], "--min-cluster-size: has to be a whole number, not 1e2"),
-        (["plan", "m.pt2", "--seed", "-1"], "--seed: has to be at least 0, not -1"),
-        (["benchmark", "--threads", "2.5"], "--threads: has to be a whole number, not 2.5"),
-        (["benchmark", "--serve", "70000"], "--serve: has to be from 1 to 65535, not 70000"),
-        (["simulate", "--protocol", "pipeline", "--seeds", "many"], "--seeds: has to be a number, not many"),
-    ],
-)
-def test_what_the_command_does_not_take_is_said_as_people_write_it(tmp_path, arguments, words):
-    result = command.run(*arguments, cwd=tmp_path)
-    assert result.returncode != 0 and words in result.stderr, result.stderr
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (("lr = 0.01", "lr = -1"), "[optimizer]: Adam: lr has to be at least 0, not -1"),
-        (("lr = 0.01", "lr = 0.01\nbetas = [0.9, 1.5]"), "[optimizer]: Adam: betas has to be from 0 to below 1"),
-        (("rows = [0, 140]", "rows = [0, 14000]"), "[data]: rows [0, 14000] were asked for"),
-        (("rows = [140, 200]", "rows = [140, 200]\nshape = [7]"), "[validation]: shape [7] does not fit"),
-        (("rows = [140, 200]", "rows = [140, 200]\none_hot = 2"), "[validation]: one_hot: target "),
-        (
-            ("[validation]", '[lr_schedule]\nname = "StepLR"\nstep_size = 0\n[validation]'),
-            "[lr_schedule]: StepLR: ",
-        ),
-    ],
-)
-def test_a_wrong_number_in_train_toml_names_its_line(alone_folder, change, words):
-    npy_run.write_files(alone_folder)
-    toml = (alone_folder / "train.toml").read_text().replace(*change)
-    (alone_folder / "train.toml").write_text(toml)
-    wrong = {"lr = -1", "rows = [0, 14000]", "step_size = 0", change[1].splitlines()[-1]} & set(change[1].splitlines())
-    line = next(i for i, each in enumerate(toml.splitlines(), 1) if each in wrong)
-    result = command.run("node", "node_0", cwd=alone_folder)
-    assert result.returncode == 1 and f"train.toml, line {line}: {words}" in result.stderr, result.stderr
-
-
 def start_damaged(folder, processes, by) -> str:
     """Its last line, as soon as that is there. Nobody else is: for some seconds it waits for someone to tell."""
     for stage in folder.glob("node_data/cluster_0/*/submod.pt"):
@@ -370,60 +247,6 @@ def start_damaged(folder, processes, by) -> str:
     else:
         processes["node_1"] = command.start("node", "node_1", cwd=folder)
     return wait_for_line(processes["node_1"], "ravnest.Error: " if by == "python" else "ravnest: ")[-1]
-
-
-def test_all_wrong_numbers_of_train_toml_are_named_at_once(alone_folder):
-    npy_run.write_files(alone_folder)
-    config = alone_folder / "train.toml"
-    toml = config.read_text().replace("lr = 0.01", "lr = -1\nbetas = [0.9, 1.5]").replace("[0, 140]", "[0, 14000]")
-    toml = toml.replace("[validation]", '[lr_schedule]\nname = "StepLR"\nstep_size = 0\n[validation]')
-    config.write_text(toml.replace("[140, 200]", "[140, 20000]"))
-    result = command.run("node", "node_0", cwd=alone_folder)
-    assert result.returncode == 1 and result.stderr.count("\n") == 1, result.stderr
-    wrong = ("rows = [0, ", "rows = [140, ", "betas", "lr = ", "step_size")
-    lines = [next(i for i, each in enumerate(toml.splitlines(), 1) if each.startswith(key)) for key in wrong]
-    assert [f"line {line}: " in result.stderr for line in lines] == [True] * 5, result.stderr
-
-
-WRONG_TWICE = [("epochs = 3", "epochs = -1"), ("lr = 0.01", "lr = -1")]
-TWO_LINES = [
-    "train.toml, line 2: epochs has to be a whole number, at least 1, not -1",
-    "train.toml, line 12: [optimizer]: Adam: lr has to be at least 0, not -1",
-]
-
-
-def write_wrong(folder) -> None:
-    npy_run.write_files(folder)
-    config = folder / "train.toml"
-    for change in WRONG_TWICE:
-        config.write_text(config.read_text().replace(*change))
-
-
-def test_all_that_is_wrong_in_train_toml_has_a_line_each_on_the_node_itself(alone_folder):
-    write_wrong(alone_folder)
-    result = command.run("node", "node_0", cwd=alone_folder)
-    assert result.returncode == 1 and result.stderr == f"ravnest: {TWO_LINES[0]}\n         {TWO_LINES[1]}\n"
-
-
-def test_all_that_is_wrong_in_train_toml_is_told_to_others_in_one_sentence(folder, processes, tmp_path):
-    npy_run.write_files(folder)
-    other = tmp_path / "other"
-    shutil.copytree(folder / "node_data", other / "node_data")
-    write_wrong(other)
-    for name in NAMES:
-        processes[name] = command.start("node", name, cwd=other if name == "node_1" else folder)
-    ended = outcomes(processes)
-    for name in ("node_0", "node_2"):
-        last = ended[name][1].strip().splitlines()[-1]
-        assert last == f"ravnest: node_1 (stage 1) failed: {'; '.join(TWO_LINES)}", ended
-
-
-def test_all_that_is_wrong_in_train_toml_is_said_once_under_up(folder):
-    write_wrong(folder)
-    result = command.run("up", cwd=folder)
-    assert result.returncode == 1
-    assert result.stderr == f"ravnest: {'; '.join(TWO_LINES)}\n"
-    assert "train.toml" not in result.stdout, result.stdout
 
 
 @pytest.mark.parametrize("by", ["python", "command"])
