@@ -116,17 +116,17 @@ def make_optimizer(optimizer, options: dict, parameters: list[torch.Tensor]):
 
 
 def _require_one_pass(optimizer) -> None:
-    """TypeError for what a node cannot step: a pass goes through all stages once, and gradients are dense."""
+    """TypeError for what a node cannot step: a batch is computed once, and gradients are dense."""
     name = type(optimizer).__name__
     step = getattr(optimizer, "step", None)
     closure = inspect.signature(step).parameters.get("closure") if step else None
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise TypeError(
-            f"{name}.step() needs a closure that computes the loss again, which a pipeline of stages cannot do within "
-            "a step: take an optimizer that needs each batch's gradients once, as SGD and Adam do"
+            f"{name}.step() needs a closure that computes the loss again, and each batch is computed once: "
+            "take an optimizer that needs a batch's gradients once, as SGD and Adam do"
         )
     if isinstance(optimizer, torch.optim.SparseAdam):
-        raise TypeError("SparseAdam takes sparse gradients only, and stages give dense ones: take Adam or Adagrad")
+        raise TypeError("SparseAdam takes sparse gradients only, and here they are dense: take Adam or Adagrad")
 
 
 def _left_out(optimizer, parameters: list[torch.Tensor]) -> list[int]:

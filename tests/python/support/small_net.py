@@ -32,6 +32,18 @@ def make_dropping() -> nn.Module:
     return net
 
 
+class Phases(nn.Module):
+    """Turns what it is given by angles that it learns, as complex numbers, and so is not for stages or ranks."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+        self.linear = nn.Linear(inputs, outputs)
+        self.phases = nn.Parameter(torch.ones(outputs, dtype=torch.complex64))
+
+    def forward(self, x):
+        return (self.linear(x) * self.phases).real.contiguous()
+
+
 def make_plain() -> nn.Module:
     """One whose numbers do not depend on how a batch is shared out."""
     torch.manual_seed(0)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from support.plain_run import assert_same, plain, script
-from support.small_net import criterion, loaders, make_data, make_net
+from support.small_net import Phases, criterion, loaders, make_data, make_net
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -215,6 +215,13 @@ def test_a_module_that_does_not_fit_the_planned_stage(cluster):
     _, errors = cluster.run_to_the_end(script(), own)
     assert sorted(errors) == cluster.names
     assert str(errors["node_1"]).startswith("node_0 (stage 0) failed: its script raised ")
+
+
+def test_a_module_with_complex_parameters_is_said_on_all_nodes_before_they_train(cluster):
+    _, errors = cluster.run_to_the_end(script(), lambda name: {"model": Phases(32, 5)} if name == "node_2" else {})
+    assert sorted(errors) == cluster.names
+    assert all('parameter "phases" is complex64' in str(error) for error in errors.values()), errors
+    assert not (cluster.folder / "losses.txt").exists()
 
 
 def test_the_weights_of_one_cluster_are_the_latest(alone):

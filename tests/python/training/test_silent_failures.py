@@ -4,7 +4,7 @@ import pytest
 import torch
 from support.nodes import Cluster, plan
 from support.own_loop import OwnLoop
-from support.small_net import criterion, loaders, make_net
+from support.small_net import Phases, criterion, loaders, make_net
 from test_node_failures import reasons
 from torch import nn
 
@@ -103,11 +103,19 @@ def partial(parameters):
     return torch.optim.SGD(list(parameters)[1:], lr=0.1)
 
 
-def test_an_optimizer_over_other_parameters_is_refused_at_the_start(cluster):
-    _, errors = cluster.run_to_the_end(play_with(), lambda name: {"optimizer": foreign} if name == "node_1" else {})
+@pytest.mark.parametrize(
+    ("optimizer", "kind", "words"),
+    [
+        (foreign, ValueError, "made an Adam of other parameters than it was given"),
+        (torch.optim.LBFGS, TypeError, "LBFGS.step() needs a closure that computes the loss again"),
+    ],
+)
+def test_an_optimizer_that_cannot_train_a_stage_is_said_on_all_nodes_before_they_train(cluster, optimizer, kind, words):
+    _, errors = cluster.run_to_the_end(play_with(), lambda name: {"optimizer": optimizer} if name == "node_1" else {})
     assert sorted(errors) == cluster.names
-    assert isinstance(errors["node_1"], ValueError)
-    assert all("made an Adam of other parameters than it was given" in str(error) for error in errors.values()), errors
+    assert isinstance(errors["node_1"], kind)
+    assert all(words in str(error) for error in errors.values()), errors
+    assert not (cluster.folder / "losses.txt").exists()
 
 
 def test_parameters_that_an_optimizer_leaves_out_are_named_in_a_line(alone, capfd):
@@ -121,10 +129,10 @@ def test_parameters_that_an_optimizer_leaves_out_are_named_in_a_line(alone, capf
 def rank(tmp_path, **options):
     """A run of one rank, in this process."""
     train, _ = loaders(shuffle=False)
-    given = {"optimizer": torch.optim.SGD, "criterion": criterion, "labels": train, **options}
+    given = {"model": make_net(), "optimizer": torch.optim.SGD, "criterion": criterion, "labels": train, **options}
     losses = str(tmp_path / "losses.txt")
     example = (torch.randn(20, 12),)
-    with ravnest.Node(strategy="ddp", model=make_net(), example_args=example, loss_filename=losses, **given) as node:
+    with ravnest.Node(strategy="ddp", example_args=example, loss_filename=losses, **given) as node:
         Trainer(node=node, train_loader=train, epochs=1).train()
 
 
@@ -133,13 +141,18 @@ def rank(tmp_path, **options):
     [
         ({"optimizer": foreign}, "made an Adam of other parameters than it was given"),
         (
+            {"optimizer": torch.optim.LBFGS},
+            "needs a closure that computes the loss again, and each batch is computed once",
+        ),
+        ({"model": Phases(12, 5)}, 'parameter "phases" is complex64, but ravnest trains real ones'),
+        (
             {"criterion": lambda outputs, targets: criterion(outputs, targets).detach().requires_grad_()},
             "the gradient of the criterion's loss does not reach the model's outputs",
         ),
     ],
 )
-def test_what_would_train_nothing_is_refused_of_a_rank_too(tmp_path, options, words):
-    with pytest.raises((ValueError, ravnest.Error), match=words):
+def test_what_cannot_be_trained_is_refused_of_a_rank_too(tmp_path, options, words):
+    with pytest.raises((ValueError, TypeError, ravnest.Error), match=words):
         rank(tmp_path, **options)
     assert not (tmp_path / "losses.txt").exists() or not (tmp_path / "losses.txt").read_text()
 

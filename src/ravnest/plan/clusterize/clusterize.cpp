@@ -3,6 +3,7 @@
 #include <set>
 
 #include "ravnest/graph/cut/slice.h"
+#include "ravnest/graph/ir/real.h"
 #include "ravnest/graph/operators/operators.h"
 #include "ravnest/graph/run/input_check.h"
 #include "ravnest/plan/files/write.h"
@@ -27,19 +28,6 @@ std::vector<std::string> notes_on(const ir::Model& model) {
   return notes;
 }
 
-// Optimizers, averaging and saved stages work on real numbers.
-Status check_real(const ir::Model& model) {
-  for (const auto& [name, payload] : model.weights) {
-    if (payload.dtype != DType::kComplex32 && payload.dtype != DType::kComplex64 && payload.dtype != DType::kComplex128)
-      continue;
-    return unsupported("the model's ", payload.is_parameter ? "parameter" : "buffer", " \"", name, "\" is ",
-                       dtype_name(payload.dtype),
-                       ", but stages train real ones: keep it as a real tensor with a last dimension of 2, and use "
-                       "torch.view_as_complex of it in forward");
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<Plan> clusterize(const ir::Model& model, const graph::Profile& profile, const ClusterizeOptions& options) {
@@ -48,7 +36,7 @@ Result<Plan> clusterize(const ir::Model& model, const graph::Profile& profile, c
   const Result<Pool> pool = read_pool(file);
   if (!pool.ok()) return pool.status();
   if (Status status = check_options(options.form, static_cast<int>(pool->nodes.size())); !status.ok()) return status;
-  if (Status status = check_real(model); !status.ok()) return status;
+  if (Status status = ir::check_real(model); !status.ok()) return status;
   const Result<ModelCosts> costs = costs_of(model, profile, options.form.training);
   if (!costs.ok()) return costs.status();
   FormOptions form = options.form;

@@ -4,6 +4,7 @@
 
 #include "ravnest/doctor/caller.h"
 #include "ravnest/graph/ir/archive/archive.h"
+#include "ravnest/graph/ir/real.h"
 #include "ravnest/graph/ir/replace.h"
 #include "ravnest/graph/run/block_allocator.h"
 #include "ravnest/identity/identity.h"
@@ -69,6 +70,7 @@ Result<graph::Engine> engine_in_place_of(const std::filesystem::path& planned, c
   if (!place.ok()) return place.status();
   auto given = ir::read_archive(own);
   if (!given.ok()) return given.status();
+  if (Status real = ir::check_real(*given); !real.ok()) return real;
   auto stage = ir::replaced_stage(*place, std::move(*given));
   if (!stage.ok()) return stage.status();
   return graph::Engine::create(std::move(*stage), device);

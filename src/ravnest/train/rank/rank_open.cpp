@@ -6,7 +6,9 @@
 #include <span>
 #include <utility>
 
+#include "ravnest/graph/ir/archive/archive.h"
 #include "ravnest/graph/ir/archive/program.h"
+#include "ravnest/graph/ir/real.h"
 #include "ravnest/graph/run/block_allocator.h"
 #include "ravnest/identity/sha256.h"
 #include "ravnest/strategy/communicate/alone.h"
@@ -29,7 +31,12 @@ constexpr Duration kSayNcclEvery = std::chrono::seconds(10);
 Result<graph::Engine> load_engine(const std::filesystem::path& archive, c10::Device device) {
   if (Status there = check_device(device); !there.ok()) return there;
   try {
-    return graph::Engine::load(archive, device);
+    auto model = ir::read_archive(archive);
+    if (!model.ok()) return model.status();
+    if (Status real = ir::check_real(*model); !real.ok()) return real;
+    auto engine = graph::Engine::create(std::move(*model), device);
+    if (!engine.ok()) return engine.status().with_context(archive.string());
+    return engine;
   } catch (const c10::Error& error) {
     return unavailable("cannot load ", archive.string(), " to the device ", device.str(), ": ",
                        error.what_without_backtrace());
