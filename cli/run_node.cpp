@@ -77,9 +77,7 @@ Status run_node(const NodeRequest& request, Told& told) {
   if (!outcome.ok()) return outcome.status();
   std::cerr << outcome->summary << std::flush;
   (*node)->close();
-  told.ended_early = outcome->ended_early.has_value();
-  if (told.ended_early)
-    std::cerr << "ravnest: " << *outcome->ended_early << "; --resume goes on from there" << std::endl;
+  told.ended_early = outcome->ended_early;
   return {};
 }
 

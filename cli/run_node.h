@@ -21,7 +21,7 @@ struct NodeRequest {
   std::string software;
   bool threads_are_set = false;            // by the environment: torch is left alone
   std::shared_ptr<Background> background;  // of train::NodeOptions
-  std::optional<std::string> resume;       // from which checkpoint; none: as train.toml says
+  std::optional<std::string> resume;       // of --resume; none: as train.toml or RAVNEST_RESUME says
 };
 
 // Until the run is over. Progress, messages and the summary go to standard error. A failure of the poll ends the run on

@@ -97,9 +97,7 @@ Status run_train(const TrainRequest& request, Told& told) {
   if (!outcome.ok()) return outcome.status();
   if ((*rank)->rank() == 0) std::cerr << outcome->summary << std::flush;
   (*rank)->close();
-  told.ended_early = outcome->ended_early.has_value();
-  if (told.ended_early)
-    std::cerr << "ravnest: " << *outcome->ended_early << "; --resume goes on from there" << std::endl;
+  told.ended_early = outcome->ended_early;
   return {};
 }
 

@@ -28,7 +28,7 @@ struct TrainRequest {
   std::optional<std::string> float32 = {};
   std::optional<std::int64_t> epochs = {};
   std::optional<std::int64_t> batch_size = {};
-  std::optional<std::string> resume = {};  // from which checkpoint; none: as train.toml says
+  std::optional<std::string> resume = {};  // of --resume; none: as train.toml or RAVNEST_RESUME says
   strategy::Place place = {};              // with a rank
   std::optional<strategy::RunToken> token = {};
   strategy::PortRange ports = {};

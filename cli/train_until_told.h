@@ -33,7 +33,7 @@ struct Told {
   // What SIGTERM and SIGUSR1, which machines send that are about to go, call instead, the first time: why the training
   // is to end with a checkpoint. False: it cannot, and is to end at once.
   std::function<bool(const std::string& why)> want_end = {};
-  bool ended_early = false;  // so it did, because this process or another one of the run was told to
+  std::optional<std::string> ended_early = {};  // why it did so: this process or another one of the run was told to
 };
 
 // A process whose whole group or container is sent a signal may get it from its parent, too.
@@ -44,9 +44,8 @@ inline bool is_the_same(int number, const std::optional<TimePoint>& asked) {
   return number != SIGINT && asked && SystemClock().now() - *asked < kSameSignal;
 }
 
-// Runs `training`. Throws the exit status,
-// with the reason on standard error, unless it went well. To be called before this process has threads. `background` is
-// where the training tells others of failures.
+// Runs `training`. Throws the exit status, with the reason on standard error, unless it went well. To be called before
+// this process has threads. `background` is where the training tells others of failures.
 inline void train_until_told(const std::string& name, Background& background,
                              const std::function<Status(Told& told)>& training) {
   StopSignals signals(SIGUSR1);
@@ -67,6 +66,7 @@ inline void train_until_told(const std::string& name, Background& background,
     return cancelled(name, " was interrupted");
   };
   const Status ended = training(told);
+  if (told.ended_early) std::cerr << kOwn << *told.ended_early << "; --resume goes on from there" << std::endl;
   signals.block_until_exit();
   if (asked && signals.came() && !is_the_same(signals.take(), asked)) interrupted = true;
   // One that all get ends the run before the last of them has it.
