@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from support import resuming
 from support.checkpoints import read_safetensors
 from support.nodes import Cluster
-from support.resuming import Stopped, ending, planned
+from support.resuming import planned
 from support.small_net import criterion, loaders
 
-import ravnest
 from ravnest import Trainer
 
 pytestmark = pytest.mark.slow
@@ -28,28 +28,8 @@ DEFAULTS = {
 
 
 def run(cluster: Cluster, epochs: int, stop_at: int | None = None, trainer=None, **options) -> dict:
-    """name -> the stage's tensors by name; of a run that the roots end after so many batches, nothing."""
-    checkpoints = cluster.folder / "checkpoints"
-
-    def script(make):
-        train, val = loaders(batch=BATCH)
-        with make(**DEFAULTS | options, labels=train, test_labels=val) as own:
-            fed = ending(train, checkpoints, stop_at) if stop_at is not None and own.is_root else train
-            Trainer(
-                node=own,
-                train_loader=fed,
-                val_loader=val,
-                epochs=epochs,
-                **{"checkpoint": checkpoints, "shard": True} | (trainer or {}),
-            ).train()
-            return dict(own.named_parameters()) | dict(own.named_buffers())
-
-    ravnest.set_seed(42)
-    if stop_at is not None:
-        with pytest.raises(Stopped, match="here"):
-            cluster.run(script)
-        return {}
-    return cluster.run(script)
+    """As resuming.run has it, of clusters that share the data out."""
+    return resuming.run(cluster, epochs, stop_at, BATCH, {"shard": True} | (trainer or {}), **DEFAULTS | options)
 
 
 FILES = ("losses.txt", "losses_cluster_1.txt", "val_accuracies.txt", "val_accuracies_cluster_1.txt")
