@@ -8,7 +8,6 @@ namespace {
 
 using namespace ravnest;
 using namespace ravnest::checkpoint;
-using fuzzing::Random;
 using fuzzing::require;
 
 template <class T>
@@ -40,18 +39,7 @@ void check_entry(std::string_view input) {
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned int seed) {
-  Random random(seed);
-  if (random() % 4 != 0) {
-    const std::string* other = fuzzing::accepted().instead(random);
-    const std::string input =
-        other != nullptr ? *other : std::string(as_string_view(std::as_bytes(std::span(data, size))));
-    const std::string changed = fuzzing::changed(input, random);
-    if (changed.size() <= max_size) {
-      std::memcpy(data, changed.data(), changed.size());
-      return changed.size();
-    }
-  }
-  return LLVMFuzzerMutate(data, size, max_size);
+  return fuzzing::mutate(data, size, max_size, seed, fuzzing::changed);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -55,17 +55,7 @@ void check_whole(const Part& part) {
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned int seed) {
-  Random random(seed);
-  if (random() % 4 != 0) {
-    const std::string* other = fuzzing::accepted().instead(random);
-    const std::string file =
-        with_changed_metadata(other != nullptr ? *other : as_string_view(std::as_bytes(std::span(data, size))), random);
-    if (!file.empty() && file.size() <= max_size) {
-      std::memcpy(data, file.data(), file.size());
-      return file.size();
-    }
-  }
-  return LLVMFuzzerMutate(data, size, max_size);
+  return fuzzing::mutate(data, size, max_size, seed, with_changed_metadata);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

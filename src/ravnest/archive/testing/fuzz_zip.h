@@ -5,10 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <iostream>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,12 +16,6 @@
 namespace ravnest::fuzzing {
 
 using Records = std::vector<std::pair<std::string, std::string>>;
-
-inline void require(bool holds, const char* what) {
-  if (holds) return;
-  std::cerr << "does not hold: " << what << "\n";
-  std::abort();
-}
 
 inline archive::ZipWriter::Sink into(ByteWriter& out) {
   return [&out](ByteSpan part) {
@@ -54,32 +44,25 @@ inline Records records_of(ByteSpan archive) {
 }
 
 // Empty where the records make none.
-inline std::vector<std::byte> archive_of(const Records& records) {
+inline std::string archive_of(const Records& records) {
   ByteWriter out;
   archive::ZipWriter writer(into(out));
   for (const auto& [name, contents] : records) {
     if (!writer.add(name, contents).ok()) return {};
   }
-  return writer.finish().ok() ? out.take() : std::vector<std::byte>();
+  return writer.finish().ok() ? std::string(as_string_view(out.bytes())) : std::string();
 }
 
-// What LLVMFuzzerCustomMutator has to do: mostly `change(records, random)` on the records of this archive, or of one
-// that was accepted before; one time in four the archive's own bytes are changed.
+// What LLVMFuzzerCustomMutator has to do, as `mutate` has it: `change(records, random)` on the records of an archive.
 template <class Change>
 std::size_t mutate_archive(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned int seed,
                            const Change& change) {
-  Random random(seed);
-  if (random() % 4 != 0) {
-    const std::string* other = accepted().instead(random);
-    Records records = records_of(other != nullptr ? as_byte_span(*other) : std::as_bytes(std::span(data, size)));
-    if (!records.empty()) change(records, random);
-    const std::vector<std::byte> bytes = records.empty() ? std::vector<std::byte>() : archive_of(records);
-    if (!bytes.empty() && bytes.size() <= max_size) {
-      std::memcpy(data, bytes.data(), bytes.size());
-      return bytes.size();
-    }
-  }
-  return LLVMFuzzerMutate(data, size, max_size);
+  return mutate(data, size, max_size, seed, [&](const std::string& archive, Random& random) -> std::string {
+    Records records = records_of(as_byte_span(archive));
+    if (records.empty()) return {};
+    change(records, random);
+    return archive_of(records);
+  });
 }
 
 }  // namespace ravnest::fuzzing

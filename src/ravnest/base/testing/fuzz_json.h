@@ -1,8 +1,12 @@
-// Changes to JSON documents that leave them JSON, for fuzz targets: a mutation of bytes hardly ever gets past a parser.
+// For fuzz targets: a mutator that starts from what was accepted, and changes to JSON documents that leave them JSON. A
+// mutation of bytes hardly ever gets past a parser.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -15,6 +19,12 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 namespace ravnest::fuzzing {
 
 using Random = std::minstd_rand;
+
+inline void require(bool holds, const char* what) {
+  if (holds) return;
+  std::cerr << "does not hold: " << what << "\n";
+  std::abort();
+}
 
 inline std::size_t below(Random& random, std::size_t bound) { return bound == 0 ? 0 : random() % bound; }
 
@@ -42,6 +52,24 @@ class Accepted {
 inline Accepted& accepted() {
   static Accepted all;
   return all;
+}
+
+// What LLVMFuzzerCustomMutator has to do: mostly `change(input, random)` of this input, or of one that was accepted
+// before. Where that gives nothing, and one time in four, this input's own bytes are changed.
+template <class Change>
+std::size_t mutate(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned int seed,
+                   const Change& change) {
+  Random random(seed);
+  if (random() % 4 != 0) {
+    const std::string* other = accepted().instead(random);
+    const std::string changed =
+        change(other != nullptr ? *other : std::string(reinterpret_cast<const char*>(data), size), random);
+    if (!changed.empty() && changed.size() <= max_size) {
+      std::ranges::copy(changed, reinterpret_cast<char*>(data));
+      return changed.size();
+    }
+  }
+  return LLVMFuzzerMutate(data, size, max_size);
 }
 
 // The fuzzer's own mutation of some bytes.

@@ -1,6 +1,4 @@
 // Any text as a program, a size expression and a tree spec: decoded or refused, and stable under encoding.
-#include <algorithm>
-#include <cstdlib>
 #include <iostream>
 
 #include "ravnest/base/json.h"
@@ -15,12 +13,7 @@ namespace {
 
 using namespace ravnest;
 using namespace ravnest::ir;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::cerr << "does not hold: " << what << "\n";
-  std::abort();
-}
+using fuzzing::require;
 
 void try_program(std::string_view text) {
   const Result<nlohmann::json> document = parse_json(text, "program");
@@ -56,22 +49,16 @@ void try_tree_spec(std::string_view text) {
   require(leaf_count(*again) == leaf_count(*spec), "and with as many leaves");
 }
 
+std::string changed(const std::string& text, fuzzing::Random& random) {
+  const Result<nlohmann::json> document = parse_json(text, "input");
+  return document.ok() ? fuzzing::mutated_json(*document, random) : std::string();
+}
+
 }  // namespace
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned int seed) {
-  fuzzing::Random random(seed);
-  const std::string* other = fuzzing::accepted().instead(random);
-  const std::string_view input = other ? *other : std::string_view(reinterpret_cast<const char*>(data), size);
-  const Result<nlohmann::json> document = parse_json(input, "input");
-  if (document.ok() && random() % 8 != 0) {
-    const std::string text = fuzzing::mutated_json(*document, random);
-    if (text.size() <= max_size) {
-      std::ranges::copy(text, data);
-      return text.size();
-    }
-  }
-  return LLVMFuzzerMutate(data, size, max_size);
+  return fuzzing::mutate(data, size, max_size, seed, changed);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
