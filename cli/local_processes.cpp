@@ -109,11 +109,13 @@ class RunningProcesses {
   }
 
   // What all processes have to say of one failure, after everything else. That one was interrupted is no news where it
-  // was we who did it.
+  // was we who did it, nor what those had to say of it that were killed when they took too long to end.
   void say_why() {
     if (was_interrupted_) std::cerr << "ravnest: the run was interrupted" << std::endl;
     for (const Member& member : members_) {
-      if (member.status == kInterruptedStatus && (was_asked_ || was_interrupted_)) last_words_.forget(member.name);
+      const bool by_us = member.status == kInterruptedStatus ? was_asked_ || was_interrupted_
+                                                             : member.status == 128 + SIGKILL && was_killed_;
+      if (by_us) last_words_.forget(member.name);
     }
     const std::vector<std::string> sentences = last_words_.sentences();
     if (sentences.empty() && status_ != 0) std::cerr << "ravnest: " << last_words_.first_failure() << std::endl;
@@ -152,6 +154,7 @@ class RunningProcesses {
       ask_to_end();
       return;
     }
+    was_killed_ = true;
     signal(SIGKILL);
     deadline_.reset();
   }
@@ -165,7 +168,8 @@ class RunningProcesses {
   int status_ = 0;
   int passed_on_ = 0;  // the signal that was
   bool was_interrupted_ = false;
-  bool was_asked_ = false;
+  bool was_asked_ = false;             // to end, as Ctrl-C does
+  bool was_killed_ = false;            // having been asked
   std::optional<TimePoint> deadline_;  // after which those that still run are made to end
 };
 

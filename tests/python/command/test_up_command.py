@@ -8,7 +8,7 @@ import time
 import pytest
 from support import command, npy_run
 from support.nodes import Cluster, end, on_this_machine, plan_net, wait_for
-from support.sleepers import DEAF_SLEEPER, SLEEPER, is_running, lines_of, script, start_sleepers
+from support.sleepers import DEAF_SLEEPER, SLEEPER, SLOW_TO_END, is_running, lines_of, script, start_sleepers
 from support.small_net import make_net
 
 DEADLINE_S = 60
@@ -109,6 +109,15 @@ def test_those_that_ignore_ctrl_c_are_killed(sleeping):
     assert process.returncode == 130
     assert 4.5 < time.monotonic() - began < on_this_machine(15)
     assert not any(map(is_running, pids))
+
+
+def test_those_that_are_killed_while_they_end_have_nothing_to_add(sleeping):
+    process, pids = sleeping(SLOW_TO_END)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert output.splitlines()[-1] == "ravnest: the run was interrupted"
+    assert not any(is_running(pid) for pid in pids)
 
 
 def test_a_second_ctrl_c_does_not_wait(sleeping):

@@ -17,6 +17,16 @@ os.rename(f"{name}.new", f"{name}.pids")
 time.sleep(600)
 """
 DEAF_SLEEPER = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + SLEEPER
+# Says that it was interrupted, as nodes and ranks do, and is still at it when it is killed.
+SLOW_TO_END = """
+import os, signal
+
+def on_interrupt(*_):
+    name = os.environ.get("RAVNEST_NODE") or f"rank_{os.environ['RANK']}"
+    print(f"ravnest: {name} was interrupted", flush=True)
+
+signal.signal(signal.SIGINT, on_interrupt)
+""" + SLEEPER.replace("time.sleep(600)", "while True:\n    time.sleep(600)")
 
 
 def script(folder: Path, text: str) -> list:
