@@ -4,12 +4,14 @@
 //   spirals processes    the stages are processes, which talk over mutual TLS
 //   spirals ranks        two ranks, threads of this process, have the whole model each and half of every batch
 //
-// The model tells two spirals apart. All data is made from the batch's number, so every process has it.
+// The model tells two spirals apart. All data is made from the batch's number, so every process has it. Processes
+// listen on ports from 18480 up, ranks on 18480, or from MASTER_PORT.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <torch/torch.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <thread>
@@ -32,7 +34,6 @@ constexpr std::uint64_t kSteps = 1500;
 constexpr int kRanks = 2;
 constexpr std::uint64_t kRankSteps = 400;
 constexpr std::int64_t kBatch = 128;
-constexpr std::uint16_t kFirstPort = 18480;
 
 void require(const Status& status) {
   if (status.ok()) return;
@@ -95,6 +96,11 @@ void show(const wire::Report& report) {
             << 100.0 * static_cast<double>(report.correct) / static_cast<double>(report.samples) << " % right\n";
 }
 
+std::uint16_t first_port() {
+  const char* port = std::getenv("MASTER_PORT");
+  return port == nullptr ? 18480 : static_cast<std::uint16_t>(std::stoi(port));
+}
+
 TimePoint never() { return std::chrono::steady_clock::now() + std::chrono::hours(24); }
 
 int train_with_threads() {
@@ -122,11 +128,11 @@ std::unique_ptr<transport::Endpoint> open_endpoint(int stage, const std::filesys
   transport::tcp::Options options;
   options.name = name_of(stage);
   options.plan = "spirals";
-  options.listen = {"127.0.0.1", static_cast<std::uint16_t>(kFirstPort + stage)};
+  options.listen = {"127.0.0.1", static_cast<std::uint16_t>(first_port() + stage)};
   options.identity = require(identity::read_identity(folder / name_of(stage)));
   for (int peer = 0; peer < kStages; ++peer) {
     if (peer != stage)
-      options.peers.push_back({name_of(peer), {"127.0.0.1", static_cast<std::uint16_t>(kFirstPort + peer)}});
+      options.peers.push_back({name_of(peer), {"127.0.0.1", static_cast<std::uint16_t>(first_port() + peer)}});
   }
   return require(transport::tcp::open(std::move(options)));
 }
@@ -207,7 +213,7 @@ void train_rank(int rank, const std::filesystem::path& model) {
                               .local_rank = rank,
                               .local_world = kRanks,
                               .node = 0,
-                              .master = {"127.0.0.1", kFirstPort + kStages}};
+                              .master = {"127.0.0.1", first_port()}};
   const train::Poll patient = [] { return Status(); };  // asked while it waits; nobody ends this run before its time
   const auto own = require(train::Rank::open(std::move(options), patient));
   train::TrainingOptions training;

@@ -5,13 +5,14 @@ import subprocess
 
 import pytest
 from support.places import ROOT
+from support.ports import free_ports
 
 BUILD = ROOT / "build/release"
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (BUILD / "cmake_install.cmake").exists(), reason="there is no build to install from")
-def test_an_example_builds_against_the_installed_package_and_trains(tmp_path):
+def test_an_example_builds_against_the_installed_package_and_trains(tmp_path, monkeypatch):
     prefix, build = tmp_path / "prefix", tmp_path / "build"
 
     def run(*command):
@@ -23,5 +24,6 @@ def test_an_example_builds_against_the_installed_package_and_trains(tmp_path):
     run("cmake", "-G", "Ninja", "-S", ROOT / "examples/cpp", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", build)
     assert "loss" in run(build / "spirals")
+    monkeypatch.setenv("MASTER_PORT", str(free_ports(1)[0]))
     assert "loss" in run(build / "spirals", "ranks")
     assert run(prefix / "bin/ravnest", "--version").strip() == (ROOT / "VERSION").read_text().strip()
