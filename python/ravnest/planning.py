@@ -10,7 +10,6 @@ import torch
 
 from . import _core
 from .capture.capture import capture
-from .capture.example_inputs import infer_example
 from .engine.graph import load
 from .keywords import refuse_unknown
 from .seed import current_seed
@@ -78,6 +77,9 @@ def clusterize(
         example_args = (example_args,)
     args, kwargs = tuple(example_args), dict(example_kwargs or {})
     if not args and not kwargs:
+        # It traces the model, with all that this takes (see `capture`).
+        from .capture.example_inputs import infer_example
+
         args, kwargs = infer_example(model)
     with tempfile.TemporaryDirectory(prefix="ravnest-") as scratch:
         graph = load(capture(model, args, kwargs, os.path.join(scratch, "model.pt2")))
