@@ -53,6 +53,7 @@ format: tools  ## bring all code into its format
 
 soak: tools  ## clang-tidy on every file, the fuzzers for ten minutes each, protocols, transport and pipelines under faults and for hours, every test twenty times
 	$(call build)
+	scripts/build release soak_programs
 	@scripts/lint
 	FUZZ_SECONDS=600 scripts/fuzz
 	build/release/cli/ravnest simulate --protocol pipeline --seeds 100000

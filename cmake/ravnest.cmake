@@ -1,6 +1,7 @@
 # The targets of this project are declared through these functions, so that all share one set of flags.
 #
-#   ravnest_library(NAME x SOURCES ... [DEPENDS ...] [APART ...] [TORCH] [TESTING])   library x, alias ravnest::<x without ravnest_>
+#   ravnest_library(NAME x SOURCES ... [DEPENDS ...] [APART ...] [TORCH] [TESTING] [COLD])
+#                                                                           library x, alias ravnest::<x without ravnest_>
 #   ravnest_program(NAME x SOURCES ... [DEPENDS ...] [TORCH])               executable that is not a test
 #   ravnest_test(NAME x SOURCES ... [DEPENDS ...] [NEEDS ...] [TORCH] [OPTIMISED] [THREADS])
 #                                                                           test binary; ctest knows each of its tests,
@@ -11,7 +12,7 @@
 # where RAVNEST_TORCH is off. A library's files are compiled several at a time, which shares the cost of headers: so
 # what they keep to themselves (`namespace {}`) has to differ in name within a library. APART lists files for which that
 # is not wanted. NEEDS names the programs that a test starts. A library of src/ is part of the installed package unless
-# it is for TESTING.
+# it is for TESTING. One that is COLD takes no time worth speaking of in any test: it is not optimised under sanitizers.
 #
 # RAVNEST_TESTS says which tests are built:
 #   all         every one
@@ -75,14 +76,15 @@ endfunction()
 if(RAVNEST_TORCH)
   ravnest_precompile(ravnest_pch src/ravnest/graph/pch.h ravnest_torch)
 endif()
+# Under sanitizers most of the compile time goes into optimising: what takes no time when it runs goes without.
+set(RAVNEST_COLD_LEVEL)
+if(RAVNEST_SANITIZE)
+  set(RAVNEST_COLD_LEVEL -O0)
+endif()
 if(RAVNEST_TESTS)
   ravnest_precompile(ravnest_test_pch tests/pch.h GTest::gmock)
-  # Optimising a test costs more than it gains, under sanitizers up to twice its compile time. With torch
-  # the precompiled header asks for one level everywhere.
-  set(RAVNEST_TEST_LEVEL -O1)
-  if(RAVNEST_SANITIZE)
-    set(RAVNEST_TEST_LEVEL -O0)
-  endif()
+  # Optimising a test costs more than it gains. With torch the precompiled header asks for one level everywhere.
+  set(RAVNEST_TEST_LEVEL -O1 ${RAVNEST_COLD_LEVEL})
   target_compile_options(ravnest_test_pch PRIVATE ${RAVNEST_TEST_LEVEL})
 endif()
 
@@ -102,7 +104,7 @@ function(ravnest_use_precompiled target header)
 endfunction()
 
 function(ravnest_library)
-  cmake_parse_arguments(arg "TORCH;TESTING" "NAME" "SOURCES;DEPENDS;APART" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;TESTING;COLD" "NAME" "SOURCES;DEPENDS;APART" ${ARGN})
   if(arg_TORCH AND NOT RAVNEST_TORCH)
     return()
   endif()
@@ -123,6 +125,9 @@ function(ravnest_library)
   if(arg_TORCH)
     ravnest_use_torch(${arg_NAME})
   endif()
+  if(arg_COLD)
+    target_compile_options(${arg_NAME} PRIVATE ${RAVNEST_COLD_LEVEL})
+  endif()
 endfunction()
 
 function(ravnest_program)
@@ -132,6 +137,7 @@ function(ravnest_program)
   endif()
   add_executable(${arg_NAME} ${arg_SOURCES})
   target_link_libraries(${arg_NAME} PRIVATE ravnest_flags ${arg_DEPENDS})
+  target_compile_options(${arg_NAME} PRIVATE ${RAVNEST_COLD_LEVEL})
   if(arg_TORCH)
     ravnest_use_torch(${arg_NAME})
   endif()
