@@ -91,7 +91,12 @@ def beside(outputs, item):
     device = next((each.device for each in outputs if each is not None), torch.device("cpu"))
     if device.type == "cpu":
         return item
-    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), item)
+
+    def move(tensor):
+        # What is not pinned is in the driver's memory when the call returns: nobody waits for the GPU.
+        return tensor.to(device, non_blocking=not tensor.is_pinned())
+
+    return pytree.tree_map_only(torch.Tensor, move, item)
 
 
 def correct_of(outputs, targets) -> tuple[int, int]:

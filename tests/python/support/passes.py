@@ -11,7 +11,7 @@ def loss_of(outputs) -> torch.Tensor:
     total = torch.zeros(())
     for leaf in pytree.tree_leaves(outputs):
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
-            weights = torch.cos(torch.arange(leaf.numel(), dtype=leaf.dtype)).view(leaf.shape)
+            weights = torch.cos(torch.arange(leaf.numel(), dtype=leaf.dtype, device=leaf.device)).view(leaf.shape)
             total = total + (leaf * weights).mean() + leaf.square().mean()
     return total
 

@@ -147,7 +147,9 @@ class OneProcess(Eager):
 
     def __init__(self, case: RankCase, graph: ravnest.Graph, world: int, device: str = "cpu"):
         def make_optimizer(parameters):
-            return case.optimizer(parameters, **case.options)
+            # Else torch updates all of a GPU's at once, which rounds otherwise than one by one, as ranks do it.
+            one_by_one = {"foreach": False} if device == "cuda" else {}
+            return case.optimizer(parameters, **case.options, **one_by_one)
 
         super().__init__(case.model, graph, loss_of, make_optimizer, seed=SEED)
         self.module.to(device)

@@ -41,10 +41,13 @@ std::vector<Tensor> Roots::gradients_of(const std::vector<Tensor>& sources) {
                                /*allow_unused=*/true);
 }
 
-Tensor own_gradient(Tensor gradient, const Tensor& parameter) {
+bool is_own_gradient(const Tensor& gradient, const Tensor& parameter) {
   const bool alone = gradient.use_count() == 1 && gradient.storage().use_count() == 1;
-  const bool fits = gradient.strides() == parameter.strides() && gradient.scalar_type() == parameter.scalar_type();
-  if (alone && fits) return gradient;
+  return alone && gradient.strides() == parameter.strides() && gradient.scalar_type() == parameter.scalar_type();
+}
+
+Tensor own_gradient(Tensor gradient, const Tensor& parameter) {
+  if (is_own_gradient(gradient, parameter)) return gradient;
   return at::empty_like(parameter).copy_(gradient);
 }
 

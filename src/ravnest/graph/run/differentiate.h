@@ -34,7 +34,9 @@ class Roots {
   std::vector<at::Tensor> gradients_;
 };
 
-// The gradient as an optimizer takes it: memory of its own, of the parameter's type and laid out as it is.
+// Whether it is as an optimizer takes it: memory of its own, of the parameter's type and laid out as it is.
+bool is_own_gradient(const at::Tensor& gradient, const at::Tensor& parameter);
+// The same gradient, or else a copy, of which that is true.
 at::Tensor own_gradient(at::Tensor gradient, const at::Tensor& parameter);
 
 }  // namespace ravnest::graph

@@ -97,7 +97,10 @@ Status Rank::configure(TrainingOptions training_options) {
 }
 
 Status Rank::make_ddp() {
-  const auto cuts = graph::unit_cuts(engine_.model(), options_.strategy.units);
+  // Units are for gradients to travel while others are computed: a rank that is alone has nobody to send them to.
+  const bool whole = world() == 1 && options_.strategy.units.rule == graph::UnitRule::kBySize;
+  const auto cuts =
+      whole ? Result<std::vector<int>>(std::vector<int>()) : graph::unit_cuts(engine_.model(), options_.strategy.units);
   if (!cuts.ok()) return cuts.status();
   auto chain = strategy::Chain::cut(engine_, *cuts);
   if (!chain.ok()) return chain.status();
