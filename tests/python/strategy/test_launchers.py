@@ -16,6 +16,7 @@ from support.ports import free_ports
 from support.ranks import end_run, start_process
 from support.slurm import slurm
 from support.small_net import Net
+from support.soaked import soaked_all
 
 pytestmark = pytest.mark.slow
 
@@ -87,8 +88,8 @@ def test_every_rank_has_batches_of_its_own_and_the_parameters_of_all(expected):
         (launchers.kubernetes, "torchrun"),
         (launchers.variables_of_ranks, "RANK"),
         (launchers.torchrun, "torchrun"),
-        (launchers.torchrun_with_c10d, "torchrun"),
         (launchers.mpirun, "Open MPI"),
+        *soaked_all((launchers.torchrun_with_c10d, "torchrun")),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

@@ -11,6 +11,7 @@ from support.nodes import on_this_machine, wait_for_line
 from support.places import SCRIPTS
 from support.ports import free_ports
 from support.ranks import TOKEN, clean_environment, end_run, start_process, write_run
+from support.soaked import soaked_all
 
 pytestmark = pytest.mark.slow
 
@@ -130,8 +131,13 @@ IN_PYTHON = {
 }
 
 
-@pytest.mark.parametrize("what", IN_PYTHON)
-@pytest.mark.parametrize("failed", [0, 1])
+@pytest.mark.parametrize(
+    ("what", "failed"),
+    [
+        *zip(IN_PYTHON, (1, 0, 1), strict=True),
+        *soaked_all(*zip(IN_PYTHON, (0, 1, 0), strict=True)),
+    ],
+)
 def test_what_a_script_cannot_be_a_rank_for_is_said_on_both_machines(tmp_path, launchers, what, failed):
     of_others, own = IN_PYTHON[what]
     (port,) = free_ports(1)

@@ -8,6 +8,11 @@ def soaked(*cases) -> list:
     return [pytest.param(case, marks=pytest.mark.soak) for case in cases]
 
 
+def soaked_all(*cases: tuple) -> list:
+    """The same of tests with several arguments, which a case has together."""
+    return [pytest.param(*case, marks=pytest.mark.soak) for case in cases]
+
+
 def soaked_but(kept: set[str], cases: list) -> list:
     """The same with models, of which the tests run those with these names."""
     assert kept <= {case.name for case in cases}
