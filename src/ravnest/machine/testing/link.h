@@ -17,7 +17,7 @@ class RunningServer {
   explicit RunningServer(const LinkServerOptions& options, Duration length = std::chrono::minutes(2))
       : server_(LinkServer::open(options)), wait_(Wait::of(length, stop_.number())) {
     EXPECT_TRUE(server_.ok()) << server_.status();
-    thread_ = std::thread([this] { ended_ = server_->serve(wait_, Logger("test", Level::kOff)); });
+    thread_ = std::thread([this] { ended_ = server_->serve(wait_, Logger("server", Level::kWarning)); });
   }
   RunningServer(const RunningServer&) = delete;
   RunningServer& operator=(const RunningServer&) = delete;
