@@ -12,7 +12,8 @@
 # where RAVNEST_TORCH is off. A library's files are compiled several at a time, which shares the cost of headers: so
 # what they keep to themselves (`namespace {}`) has to differ in name within a library. APART lists files for which that
 # is not wanted. NEEDS names the programs that a test starts. A library of src/ is part of the installed package unless
-# it is for TESTING. One that is COLD takes no time worth speaking of in any test: it is not optimised under sanitizers.
+# it is for TESTING. One that is COLD takes no time worth speaking of when it runs: it is optimised little, and under
+# sanitizers not at all. So are programs and tests.
 #
 # RAVNEST_TESTS says which tests are built:
 #   all         every one
@@ -76,16 +77,15 @@ endfunction()
 if(RAVNEST_TORCH)
   ravnest_precompile(ravnest_pch src/ravnest/graph/pch.h ravnest_torch)
 endif()
-# Under sanitizers most of the compile time goes into optimising: what takes no time when it runs goes without.
-set(RAVNEST_COLD_LEVEL)
+# Optimising is a fifth of the compile time, and under sanitizers most of it: what takes no time when it runs gets little
+# of it, or none.
+set(RAVNEST_COLD_LEVEL -O1)
 if(RAVNEST_SANITIZE)
   set(RAVNEST_COLD_LEVEL -O0)
 endif()
 if(RAVNEST_TESTS)
   ravnest_precompile(ravnest_test_pch tests/pch.h GTest::gmock)
-  # Optimising a test costs more than it gains. With torch the precompiled header asks for one level everywhere.
-  set(RAVNEST_TEST_LEVEL -O1 ${RAVNEST_COLD_LEVEL})
-  target_compile_options(ravnest_test_pch PRIVATE ${RAVNEST_TEST_LEVEL})
+  target_compile_options(ravnest_test_pch PRIVATE ${RAVNEST_COLD_LEVEL})
 endif()
 
 function(ravnest_use_torch target)
@@ -158,8 +158,8 @@ function(ravnest_test)
     ravnest_use_torch(${arg_NAME})
   else()
     ravnest_use_precompiled(${arg_NAME} ravnest_test_pch)
-    target_compile_options(${arg_NAME} PRIVATE ${RAVNEST_TEST_LEVEL})
   endif()
+  target_compile_options(${arg_NAME} PRIVATE ${RAVNEST_COLD_LEVEL})
   # What a new build of asks for these tests again (scripts/ctest), as one label: lists do not get through to ctest.
   set(made_of ${arg_NAME} ${arg_NEEDS})
   if("ravnest::golden" IN_LIST arg_DEPENDS)
