@@ -12,7 +12,7 @@ from support.nodes import Cluster, outcomes, plan_graph, wait_for
 from support.places import SCRIPTS
 from support.pools import write_local_pool
 from support.ports import free_ports
-from support.ranks import end_run, environment_of, launch, start_process, write_run
+from support.ranks import environment_of, launch, start_process, write_run
 from support.small_net import criterion, loaders, make_dropping, make_plain
 
 import ravnest
@@ -22,13 +22,6 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = SCRIPTS / "checkpointing_rank.py"
 BATCHES = 7  # in an epoch of 140 samples, 20 in a step
-
-
-@pytest.fixture
-def started():
-    processes = []
-    yield processes
-    end_run(processes)
 
 
 def checkpoints(folder: Path) -> dict[int, dict]:

@@ -1,6 +1,7 @@
-"""What users write, for ranks that make checkpoints: checkpointing_rank.py EPOCHS EVERY [RESUMES [BATCH [NAME]]].
+"""What users write, for ranks that make checkpoints: checkpointing_rank.py EPOCHS EVERY [RESUMES [BATCH [NAME [PLACE]]]].
 
-Trains NAME.pt2, once for each of RESUMES with commas between. Rank 0 leaves in NAME_I.pt what the I-th has come to.
+Trains NAME.pt2, once for each of RESUMES with commas between; checkpoints go to PLACE. Rank 0 leaves in NAME_I.pt what
+the I-th has come to.
 """
 
 import sys
@@ -12,7 +13,7 @@ from support.small_net import criterion, loaders
 from ravnest import Node, Trainer, set_seed
 
 epochs, every = int(sys.argv[1]), sys.argv[2]
-resumes, batch, name = (*sys.argv[3:], *("", "20", "plain")[len(sys.argv) - 3 :])
+resumes, batch, name, place = (*sys.argv[3:], *("", "20", "plain", "checkpoints")[len(sys.argv) - 3 :])
 
 set_seed(42)
 torch.set_num_threads(1)
@@ -39,7 +40,7 @@ for number, resume in enumerate(resumes.split(",")):
             train_loader=train,
             val_loader=val,
             epochs=epochs,
-            checkpoint="checkpoints",
+            checkpoint=place,
             checkpoint_every=every,
             checkpoint_keep=0,
             resume=resume or None,
