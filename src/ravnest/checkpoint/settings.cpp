@@ -18,18 +18,15 @@ std::string value_of(const Settings& settings, const std::string& name) {
   return found == settings.end() ? std::string() : found->second;
 }
 
-// Data that clusters share are gone on with where all of them were, however many share them.
-bool are_shared_by_others(const Settings& before, const Settings& now) {
-  return value_of(before, "shard") == "true" && value_of(now, "shard") == "true" &&
-         value_of(before, "clusters") != value_of(now, "clusters");
-}
-
 // Whether the rest of an epoch would be other samples than those that are left.
 bool changes_the_rest(const std::string& name, const Manifest& from, const Settings& now) {
   if (from.position.index == 0) return false;
-  if (name == "seed" || name == "shard" || name == "shuffle") return true;
+  if (name == "seed" || name == "shuffle") return true;
+  const bool are_shared_out = shares_data_out(from.settings) && shares_data_out(now);
+  if (name == "shard") return !are_shared_out;
   if (name != kBatchSize && name != kBatchesPerEpoch) return false;
-  if (name == kBatchesPerEpoch && are_shared_by_others(from.settings, now)) return false;
+  if (name == kBatchesPerEpoch && are_shared_out && value_of(from.settings, "clusters") != value_of(now, "clusters"))
+    return false;
   if (from.position.samples == 0) return true;
   // Batches of another size, or for another number of ranks, are another number of them; otherwise the data are others.
   if (from.settings.contains("ranks") != now.contains("ranks")) return false;
@@ -48,6 +45,11 @@ bool gradients_wait(const Manifest& from, const std::string& frequency) {
 }
 
 }  // namespace
+
+bool shares_data_out(const Settings& settings) {
+  const std::string clusters = value_of(settings, "clusters");
+  return settings.contains("ranks") || value_of(settings, "shard") == "true" || clusters.empty() || clusters == "1";
+}
 
 Result<std::vector<std::string>> changed_settings(const Manifest& from, const std::map<std::string, std::string>& now) {
   std::vector<std::string> changes;

@@ -17,6 +17,10 @@
 
 namespace ravnest::checkpoint {
 
+// Whether all who train go through the data together, each sample once in an epoch: ranks do, clusters that shard, and
+// one that is alone. Where both runs do, the one goes on where all of the other were. Pure.
+bool shares_data_out(const std::map<std::string, std::string>& settings);
+
 // "epochs from 3 to 4", for each that has changed, by name. kInvalid, with the first name and both values, where one
 // has that may not. Pure.
 Result<std::vector<std::string>> changed_settings(const Manifest& from, const std::map<std::string, std::string>& now);

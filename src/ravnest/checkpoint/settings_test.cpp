@@ -54,6 +54,18 @@ TEST(ChangedSettings, TheBatchSizeMayChangeWhereThePositionCountsSamples) {
               HasSubstr("batches_per_epoch was 20 in the checkpoint of update 120 and is 40 here"));
 }
 
+TEST(ChangedSettings, HowDataAreSharedOutMayChangeBetweenRunsThatGoThroughThemTogether) {
+  Manifest from = of_update_120(17);
+  from.settings = {{"shard", "true"}, {"clusters", "2"}, {"batches_per_epoch", "20"}};
+  for (const std::map<std::string, std::string>& together : std::initializer_list<std::map<std::string, std::string>>{
+           {{"shard", "false"}, {"ranks", "2"}, {"batches_per_epoch", "20"}},
+           {{"shard", "false"}, {"clusters", "1"}, {"batches_per_epoch", "40"}},
+           {{"shard", "true"}, {"clusters", "3"}, {"batches_per_epoch", "13"}}})
+    EXPECT_TRUE(changed_settings(from, together).ok()) << changed_settings(from, together).status();
+  EXPECT_THAT(changed_settings(from, {{"shard", "false"}, {"clusters", "2"}}).status().message(),
+              HasSubstr("shard was true in the checkpoint of update 120 and is false here"));
+}
+
 TEST(ChangedSettings, WhileGradientsWaitTheirNumberMayNotChange) {
   EXPECT_THAT(changed_settings(of_update_120(1), {{"update_frequency", "4"}}).status().message(),
               HasSubstr("may not change while gradients wait for their update"));

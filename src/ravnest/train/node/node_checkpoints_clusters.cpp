@@ -5,6 +5,7 @@
 #include "ravnest/base/printable.h"
 #include "ravnest/base/text.h"
 #include "ravnest/checkpoint/assemble.h"
+#include "ravnest/checkpoint/settings.h"
 #include "ravnest/train/node/node_checkpoints.h"
 
 namespace ravnest::train {
@@ -22,16 +23,15 @@ bool contains(const std::vector<std::uint32_t>& clusters, std::uint32_t cluster)
 
 // -- before anything is trained
 
-// Data that were cut among others are gone through from where all of them were together. The batches of an epoch are
-// then as many more, or fewer.
+// Data that were shared out among others are gone through from where all of them were together. The batches of an epoch
+// are then as many more, or fewer.
 DataPosition NodeCheckpoints::position_in(const Manifest& manifest) const {
   DataPosition position = checkpoint::position_of(manifest, checkpoint::copy_for(manifest, options_.cluster));
-  const auto shard = manifest.settings.find("shard");
-  // Those of ranks count for all of them.
-  if (manifest.strategy != "pipeline" || manifest.world == options_.clusters || shard == manifest.settings.end() ||
-      shard->second != "true")
+  const std::uint64_t before_us = manifest.strategy == "pipeline" ? manifest.world : 1;  // ranks count for all of them
+  if (before_us == options_.clusters || !checkpoint::shares_data_out(manifest.settings) ||
+      !checkpoint::shares_data_out(settings_))
     return position;
-  const auto ours = [&](std::uint64_t batches) { return batches * manifest.world / options_.clusters; };
+  const auto ours = [&](std::uint64_t batches) { return batches * before_us / options_.clusters; };
   const std::uint64_t before = position.trained - std::min(position.trained, position.index);
   position.index = ours(position.index);
   position.trained = ours(before) + position.index;
