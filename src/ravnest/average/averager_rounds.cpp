@@ -153,6 +153,7 @@ void Averager::drop_attempt() {
 CarriedState Averager::carried() const {
   CarriedState carried;
   if (!outer_) return carried;
+  carried.holds = true;
   carried.momentum = outer_->momentum();
   for (const codec::ErrorFeedback& residual : residuals_)
     carried.residuals.emplace_back(residual.residual().begin(), residual.residual().end());

@@ -22,11 +22,13 @@ struct GroupValues {
 };
 using StageValues = std::vector<GroupValues>;  // by averaging group of the stage
 
-// What a stage keeps from round to round beside its weights, for checkpoints. Both are by averaging group; empty where
+// What a stage keeps from round to round beside its weights, for checkpoints. All are by averaging group; empty where
 // there is none.
 struct CarriedState {
   std::vector<std::vector<float>> momentum = {};   // of the outer optimizer
   std::vector<std::vector<float>> residuals = {};  // what compression has lost of this stage's differences
+  // Whether rounds are of differences to what all hold, which is the last mean; weights of 16 bits are that, rounded.
+  bool holds = false;
 };
 
 struct RoundResult {

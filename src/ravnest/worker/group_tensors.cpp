@@ -109,6 +109,40 @@ Result<std::vector<std::vector<float>>> GroupTensors::by_group(const archive::Na
   return by_group;
 }
 
+checkpoint::RecordTensors GroupTensors::beyond_16_bits(const average::StageValues& mean,
+                                                       std::span<const std::string> names,
+                                                       const optim::ParameterStore& store) const {
+  checkpoint::RecordTensors beyond;
+  for (std::size_t i = 0; i < mean.size() && i < averaging_groups_.size(); ++i) {
+    const float* value = mean[i].parameters.data();
+    for (const std::size_t parameter : averaging_groups_[i].parameters) {
+      const Tensor& like = store.parameters()[parameter];
+      if (like.element_size() == 2)
+        beyond.emplace_back(names[parameter],
+                            at::from_blob(const_cast<float*>(value), like.sizes(), at::kFloat).clone());
+      value += like.numel();
+    }
+  }
+  return beyond;
+}
+
+Status GroupTensors::take_beyond_16_bits(const archive::NamedPayloads& named, std::span<const std::string> names,
+                                         const optim::ParameterStore& store, average::StageValues& values) const {
+  const auto held = by_group(named, names, store);
+  if (!held.ok()) return held.status();
+  for (std::size_t i = 0; i < held->size(); ++i) {
+    std::size_t at = 0;
+    for (const std::size_t parameter : averaging_groups_[i].parameters) {
+      const auto count = static_cast<std::size_t>(store.parameters()[parameter].numel());
+      if (std::ranges::find(named, names[parameter], &archive::NamedPayloads::value_type::first) != named.end())
+        std::copy_n((*held)[i].begin() + static_cast<std::ptrdiff_t>(at), count,
+                    values[i].parameters.begin() + static_cast<std::ptrdiff_t>(at));
+      at += count;
+    }
+  }
+  return {};
+}
+
 average::StageValues GroupTensors::values(const optim::ParameterStore& store, const optim::Optimizer* optimizer) {
   const at::NoGradGuard without_gradients;
   average::StageValues values;

@@ -39,6 +39,12 @@ class GroupTensors {
                                                    std::span<const std::string> names,
                                                    const optim::ParameterStore& store) const;
 
+  // Of parameters of 16 bits, what a round has come to; and back, into `values`, of those that are there.
+  checkpoint::RecordTensors beyond_16_bits(const average::StageValues& mean, std::span<const std::string> names,
+                                           const optim::ParameterStore& store) const;
+  Status take_beyond_16_bits(const archive::NamedPayloads& named, std::span<const std::string> names,
+                             const optim::ParameterStore& store, average::StageValues& values) const;
+
   // With what `optimizer` keeps, unless that is null.
   average::StageValues values(const optim::ParameterStore& store, const optim::Optimizer* optimizer);
   // Into the live parameters, between prepare and publish. `unchanged`: nothing was trained since they were given, so

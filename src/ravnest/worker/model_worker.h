@@ -133,7 +133,8 @@ class ModelWorker final : public Worker {
   bool stepped_ = true;  // since the weights were last given to a round
   // Of the last round of which a checkpoint is made: what goes from round to round.
   std::optional<average::CarriedState> carried_;
-  std::uint64_t updates_ = 0;  // of the optimizer
+  checkpoint::RecordTensors held_;  // beside it, what parameters of 16 bits have not
+  std::uint64_t updates_ = 0;       // of the optimizer
   std::map<std::uint64_t, Pass> passes_;
   std::vector<at::Tensor> gradients_;  // by parameter, since the last update
   std::uint64_t epoch_ = 0;            // of the last backward

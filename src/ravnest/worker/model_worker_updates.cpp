@@ -69,7 +69,11 @@ Status ModelWorker::give(std::uint64_t gives, std::uint64_t takes) {
 Status ModelWorker::take_in() {
   store_.prepare();
   average::RoundResult result = options_.averaging->take();
-  if (result.carried) carried_ = std::move(result.carried);
+  if (result.carried) {
+    carried_ = std::move(result.carried);
+    held_ = carried_->holds ? averaging_groups_->beyond_16_bits(result.mean, snapshots_.names(), store_)
+                            : checkpoint::RecordTensors();
+  }
   Status taken = averaging_groups_->take_in(result, !stepped_, store_, averaged_optimizer());
   store_.publish();
   note_versions();
@@ -118,7 +122,8 @@ Status ModelWorker::restore(const checkpoint::Part& part, std::uint64_t updates)
 Snapshots::Records ModelWorker::carried() const {
   if (!averaging_groups_ || !carried_) return {};
   return {{kAveragingMomentum, averaging_groups_->named(carried_->momentum, snapshots_.names(), store_)},
-          {kAveragingResiduals, averaging_groups_->named(carried_->residuals, snapshots_.names(), store_)}};
+          {kAveragingResiduals, averaging_groups_->named(carried_->residuals, snapshots_.names(), store_)},
+          {kAveragingHeld, held_}};
 }
 
 Status ModelWorker::carry_on(const checkpoint::Part& part) {
@@ -131,8 +136,13 @@ Status ModelWorker::carry_on(const checkpoint::Part& part) {
   if (!momentum.ok()) return momentum.status();
   auto residuals = of(kAveragingResiduals);
   if (!residuals.ok()) return residuals.status();
-  options_.averaging->begin_with(averaging_groups_->values(store_, nullptr),
-                                 {std::move(*momentum), std::move(*residuals)});
+  average::StageValues values = averaging_groups_->values(store_, nullptr);
+  if (const auto held = part.record_tensors.find(kAveragingHeld); held != part.record_tensors.end()) {
+    Status taken = averaging_groups_->take_beyond_16_bits(held->second, snapshots_.names(), store_, values);
+    if (!taken.ok()) return taken;
+  }
+  options_.averaging->begin_with(std::move(values),
+                                 {.momentum = std::move(*momentum), .residuals = std::move(*residuals)});
   return {};
 }
 

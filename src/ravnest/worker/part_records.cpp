@@ -48,7 +48,7 @@ Status take_gradients(const checkpoint::Part& part, std::span<const std::string>
 
 Status take_records(const checkpoint::Whole& whole, checkpoint::Part& part) {
   for (const auto& [holder, records] : whole.record_tensors) {
-    for (const char* const record : {kGradients, kCriterion, kAveragingMomentum, kAveragingResiduals}) {
+    for (const char* const record : {kGradients, kCriterion, kAveragingMomentum, kAveragingResiduals, kAveragingHeld}) {
       const auto found = records.find(record);
       if (found == records.end()) continue;
       for (const auto& [name, payload] : found->second) {

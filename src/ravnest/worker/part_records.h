@@ -19,6 +19,8 @@ namespace ravnest::worker {
 // Records of a part with what its averaging goes on with (average::CarriedState), by parameter.
 inline constexpr const char* kAveragingMomentum = "averaging_momentum";
 inline constexpr const char* kAveragingResiduals = "averaging_residuals";
+// Of parameters of 16 bits, what all clusters hold, which they are the roundings of.
+inline constexpr const char* kAveragingHeld = "averaging_held";
 
 // What a user's function keeps beside the model, such as a criterion with a state_dict.
 struct OwnState {

@@ -11,7 +11,7 @@ from support import resuming
 from support.checkpoints import read_safetensors
 from support.nodes import Cluster
 from support.resuming import planned
-from support.small_net import criterion, loaders
+from support.small_net import criterion, loaders, make_dropping_in_16_bits
 
 from ravnest import Trainer
 
@@ -76,6 +76,18 @@ def test_clusters_that_drain_come_to_the_bits_of_a_run_that_was_never_ended(
 def manifests(folder: Path) -> list[dict]:
     """Of all checkpoints, the newest last."""
     return [json.loads(path.read_text()) for path in sorted(folder.glob("checkpoints/*/manifest.json"))]
+
+
+@pytest.mark.parametrize("options", [{"outer": "nesterov"}, {"compression": "int8"}], ids=["outer", "compression"])
+def test_weights_of_16_bits_go_on_from_what_all_clusters_hold_which_they_are_rounded_from(
+    tmp_path, monkeypatch, options
+):
+    whole = planned(tmp_path, 4, 2, model=make_dropping_in_16_bits)
+    monkeypatch.chdir(whole.folder)
+    trainer = {"checkpoint_every": "3 updates", "checkpoint_keep": 0}
+    expected = run(whole, 2, trainer=trainer, **options)
+    middle = manifests(tmp_path)[0]["updates"]
+    assert_same(run(whole, 2, trainer=trainer | {"resume": middle}, **options), expected)
 
 
 def test_clusters_that_train_on_meanwhile_make_checkpoints_with_one_model_in_them(tmp_path, monkeypatch):

@@ -12,10 +12,10 @@ from support.nodes import Cluster, plan_net, wait_for
 from support.small_net import criterion, loaders, make_dropping
 
 
-def planned(folder: Path, nodes: int, size: int) -> Cluster:
+def planned(folder: Path, nodes: int, size: int, model=make_dropping) -> Cluster:
     """Nodes, in clusters of so many, of the small network with dropout, whose masks are keyed by the step."""
     folder.mkdir(parents=True, exist_ok=True)
-    plan = plan_net(folder, nodes, model=make_dropping, min_cluster_size=size)
+    plan = plan_net(folder, nodes, model=model, min_cluster_size=size)
     assert [len(cluster.nodes) for cluster in plan.clusters] == [size] * (nodes // size)
     return Cluster(folder, nodes)
 

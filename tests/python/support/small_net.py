@@ -44,6 +44,21 @@ class Phases(nn.Module):
         return (self.linear(x) * self.phases).real.contiguous()
 
 
+class In16Bits(nn.Module):
+    """A network with weights of 16 bits, between numbers of 32."""
+
+    def __init__(self, net: nn.Module):
+        super().__init__()
+        self.net = net.to(torch.bfloat16)
+
+    def forward(self, x):
+        return self.net(x.to(torch.bfloat16)).float()
+
+
+def make_dropping_in_16_bits() -> nn.Module:
+    return In16Bits(make_dropping())
+
+
 def make_plain() -> nn.Module:
     """One whose numbers do not depend on how a batch is shared out."""
     torch.manual_seed(0)
