@@ -243,6 +243,41 @@ def test_nodes_that_have_no_checkpoint_in_common_are_told_who_has_which(ended_ru
     assert "node_1 can go on from those of updates" in said
 
 
+def test_where_a_kill_came_before_all_had_the_manifest_nodes_are_told_to_copy_it(ended_run, tmp_path):
+    """Each has a folder of its own, as on machines of their own, with its own part; the root alone has the manifest."""
+    for stage, name in enumerate(NAMES):
+        folder = tmp_path / name
+        shutil.copytree(ended_run, folder)
+        first, only = checkpoints(folder)
+        shutil.rmtree(first)
+        for path in only.iterdir():
+            if path.name != f"stage_{stage}.safetensors" and (stage > 0 or path.name.startswith("stage_")):
+                path.unlink()
+        npy_run.write_files(folder, epochs=4, tables=CHECKPOINT)
+
+    def run() -> dict:
+        started = {name: command.start("node", name, "--resume", cwd=tmp_path / name) for name in NAMES}
+        try:
+            return outcomes(started)
+        finally:
+            end(started.values())
+
+    update = int(only.name[7:])
+    for status, said in run().values():
+        assert status == 1
+        assert (
+            f"no checkpoint can be read by all nodes: node_0 can go on from that of update {update}; node_1 can go on "
+            "from none; node_2 can go on from none. Copy what is missing to those nodes' folders: their parts, or, where "
+            "a kill came before they had these, manifest.json and model.safetensors.index.json from a node that has them; "
+            "or begin anew without resume, in other folders" in said
+        ), said
+    for name in NAMES[1:]:
+        for file in ("manifest.json", "model.safetensors.index.json"):
+            shutil.copy(tmp_path / f"node_0/checkpoints/{only.name}/{file}", tmp_path / name / "checkpoints" / only.name)
+    for status, said in run().values():
+        assert status == 0 and f"goes on from the checkpoint of update {update} in checkpoints" in said, said
+
+
 def test_a_folder_with_another_run_s_checkpoints_is_not_written_to(ended_run, copy):
     said = resumed(ended_run, copy)
     assert json.loads((checkpoints(copy)[-1] / "manifest.json").read_text())["run"] in said

@@ -56,9 +56,10 @@ Result<std::vector<ReadableCheckpoint>> readable_by_all(const std::vector<Readab
   std::vector<std::string> who;
   for (const ReadableBy& one : all)
     who.push_back(text(one.who, " can go on from ", in_words(one.checkpoints, are_of_several_runs(all))));
-  return not_found(
-      "no checkpoint can be read by all nodes: ", join(who, "; "),
-      ". Copy the parts that are missing to those nodes' folders, or begin anew without resume, in other folders");
+  return not_found("no checkpoint can be read by all nodes: ", join(who, "; "),
+                   ". Copy what is missing to those nodes' folders: their parts, or, where a kill came before they had "
+                   "these, manifest.json and model.safetensors.index.json from a node that has them; or begin anew "
+                   "without resume, in other folders");
 }
 
 std::optional<ReadableCheckpoint> preferred(const std::vector<ReadableCheckpoint>& checkpoints,
