@@ -48,12 +48,17 @@ Result<BucketFolder::Objects> BucketFolder::objects() {
   return found;
 }
 
-Result<Listing> BucketFolder::list() {
+Result<Listing> BucketFolder::list(const std::vector<Checkpoint>& known) {
   const Result<Objects> found = objects();
   if (!found.ok()) return found.status();
   Listing listing;
   for (const auto& [updates, files] : *found) {
     if (!files.contains(kManifestFile)) continue;
+    const auto same = [number = updates](const Checkpoint& each) { return each.manifest.updates == number; };
+    if (const auto before = std::ranges::find_if(known, same); before != known.end()) {
+      listing.complete.push_back(*before);
+      continue;
+    }
     const object_store::ObjectName name = object(updates, kManifestFile);
     const Result<std::string> written = store_->get_bytes(name, kMostManifestBytes, go_on_);
     if (written.status().code() == Code::kNotFound) continue;  // removed meanwhile

@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ravnest/checkpoint/folder.h"
 #include "ravnest/object_store/object_store.h"
@@ -38,7 +39,8 @@ class BucketFolder {
   std::string endpoint() const { return store_->settings().endpoint.url(); }
 
   // Checkpoints' folders are `shown` of their updates. A folder that is not there has none; no bucket is a failure.
-  Result<Listing> list();
+  // Manifests that are `known` are not fetched again.
+  Result<Listing> list(const std::vector<Checkpoint>& known = {});
   // Fails, with what is missing, where no list of it can be had, and where no object may be put into it.
   Status check_readable() { return objects().status(); }
   Status check_writable();

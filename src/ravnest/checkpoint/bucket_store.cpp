@@ -194,8 +194,17 @@ Status BucketStore::upload_manifest(const Manifest& manifest, const Retention& r
     return put;
   }
   there_.insert(there_.begin(), {bucket_.shown(manifest.updates), manifest});
+  if (options_.has_others_that_lead) look_again();
   unpruned = prune_there(retention);
   return {};
+}
+
+// Where that fails, what is known stays, and is looked at again with the next one.
+void BucketStore::look_again() {
+  Result<Listing> listing = bucket_.list(there_);
+  if (!listing.ok()) return;
+  there_ = std::move(listing->complete);
+  std::erase_if(there_, [&](const Checkpoint& each) { return each.manifest.run != run_; });
 }
 
 Status BucketStore::prune_there(const Retention& retention) {

@@ -50,6 +50,7 @@ class BucketStore final : public Store {
   bool is_only_here(const Checkpoint& checkpoint) const;
   Status prune_here(const Retention& retention);
   Status prune_there(const Retention& retention);
+  void look_again();
 
   std::atomic<bool> stopped_ = false;
   BucketFolder bucket_;

@@ -34,13 +34,13 @@ class BucketStores : public test::FolderTest {
  protected:
   // A holder on a machine, which is a folder for its cache.
   std::unique_ptr<BucketStore> store(const std::string& holder, const std::string& machine = "here",
-                                     const std::string& key = "runs/7") {
+                                     const std::string& key = "runs/7", bool has_others_that_lead = false) {
     auto requests = std::make_unique<object_store::Requests>(
         object_store::read_settings(object_store::test_environment()).value(), object_store::test_environment(),
         std::make_unique<Client>(server_), object_store::RequestOptions(), surroundings_.surroundings());
     auto objects = std::make_unique<object_store::ObjectStore>(std::move(requests), object_store::StoreOptions());
     return std::make_unique<BucketStore>(std::move(objects), object_store::ObjectName{"lab", key}, folder_ / machine,
-                                         StoreOptions{holder, {}});
+                                         StoreOptions{.holder = holder, .has_others_that_lead = has_others_that_lead});
   }
 
   static Manifest manifest_of(std::uint64_t updates, std::vector<PartEntry> parts, const std::string& run) {
@@ -137,6 +137,25 @@ TEST_F(BucketStores, OutdatedOnesGoManifestFirstHereAndThere) {
   ASSERT_TRUE(again->begin_run("run a").ok());
   EXPECT_TRUE(fs::exists(again->folder(120)));
   EXPECT_FALSE(fs::exists(again->folder(80))) << "three stay on this machine";
+}
+
+TEST_F(BucketStores, WhatAnotherClusterSRootHasPutGoesToo) {
+  Status unpruned;
+  const auto first = store("node_0", "here", "runs/7", /*has_others_that_lead=*/true);
+  const auto second = store("node_2", "there", "runs/7", /*has_others_that_lead=*/true);
+  for (BucketStore* each : {first.get(), second.get()}) ASSERT_TRUE(each->begin_run("run a").ok());
+  const auto put = [&](BucketStore& own, std::uint64_t updates) {
+    const auto part = write_part(own.folder(updates), small_stage(0, updates, "run a")).value();
+    const Manifest manifest = manifest_of(updates, {part}, "run a");
+    ASSERT_TRUE(own.keep(manifest, {}, unpruned).ok());
+    ASSERT_TRUE(own.upload_part(updates, part.file).ok());
+    ASSERT_TRUE(own.upload_manifest(manifest, {}, unpruned).ok());
+  };
+  for (const std::uint64_t updates : {80, 120}) put(*first, updates);
+  const std::size_t fetched = sent("GET").size();
+  for (const std::uint64_t updates : {160, 200}) put(*second, updates);
+  EXPECT_THAT(updates_in(second->list()), ElementsAre(200, 160));
+  EXPECT_EQ(sent("GET").size() - fetched, 2 + 2) << "the manifests that it does not know, and those of the list";
 }
 
 TEST_F(BucketStores, PartsWithoutAManifestAreNoCheckpointAndGoBehindThoseThatStay) {

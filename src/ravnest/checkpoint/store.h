@@ -26,6 +26,8 @@ namespace ravnest::checkpoint {
 struct StoreOptions {
   std::string holder = {};                     // who writes here, and whose copies on this machine they are: "node_0"
   object_store::Environment environment = {};  // keys, region, endpoint and cache, of object storage
+  // Others of the run put manifests into object storage, too, before this one does or in between.
+  bool has_others_that_lead = false;
   // Told now and then of the bytes of a file that is fetched. Of the thread that fetches, or of one of its own.
   std::function<void(std::uint64_t done, std::uint64_t all)> on_fetched = {};
 };

@@ -37,10 +37,12 @@ struct EndWanted {
   bool operator==(const EndWanted&) const = default;
 };
 
-// From a stage to the root, where checkpoints go to object storage: its part is there, or why it is not.
+// Where checkpoints go to object storage. From a stage to the root: its part is there, or why it is not. From there to
+// the root that writes the manifest of several clusters: all parts of its cluster are. The answer to that is the same:
+// the manifest is there.
 struct PartUploaded {
   std::uint64_t checkpoint = 0;
-  std::optional<std::string> failure;  // a sentence, without the stage's name
+  std::optional<std::string> failure;  // a sentence; without the stage's name from a stage, with it from a root
 
   bool operator==(const PartUploaded&) const = default;
 };

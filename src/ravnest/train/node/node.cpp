@@ -318,6 +318,7 @@ Result<wire::Closed> Node::finish(wire::Task task, bool goes_on, const Poll& pol
   }
   if (ends_training && has_rounds()) {
     if (Status finished = finish_with_others(poll); !finished.ok()) return finished;
+    if (Status up = finish_uploads(poll); !up.ok()) return up;
   } else if (ends_training) {
     if (Status taken = take_snapshots(poll); !taken.ok()) return taken;
   }

@@ -177,6 +177,7 @@ class Node final : public BatchSink {
   std::vector<std::string> clusters_waited_for() const;
   void on_round_checkpoint(const wire::Attempt& attempt, bool can);
   Status finish_with_others(const Poll& poll);
+  Status finish_uploads(const Poll& poll);
   wire::Account account_of(const wire::Task& task);
   wire::Closed closing_of(const std::vector<wire::Account>& accounts);
   void say_early_end(wire::Closed& closed) const;

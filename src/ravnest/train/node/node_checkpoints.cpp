@@ -214,11 +214,18 @@ void NodeCheckpoints::complete(UnderWay done) {
 // All parts are there.
 void NodeCheckpoints::finish(const Manifest& manifest) {
   wire::CheckpointOver over{manifest.updates, {}};
+  std::vector<std::uint32_t> participants;
+  std::set<std::uint32_t> gone;
+  {
+    const MutexLock lock(mutex_);
+    if (under_way_) participants = under_way_->participants;
+    if (under_way_) gone = under_way_->gone;
+  }
   const Status kept = [&]() -> Status {
     try {
       over.manifest = encode(manifest);
       Status written = keep(manifest);
-      if (written.ok() && uploads_) uploads_->complete(manifest);
+      if (written.ok() && uploads_) upload_manifest(manifest, {participants.begin(), participants.end()}, gone);
       return written;
     } catch (const std::exception& error) {
       return internal(error.what());
@@ -229,15 +236,23 @@ void NodeCheckpoints::finish(const Manifest& manifest) {
     options_.warn(text("no checkpoint of update ", manifest.updates, ": ", kept.message()));
   }
   relay(over);
-  std::vector<std::uint32_t> others;
-  {
-    const MutexLock lock(mutex_);
-    if (under_way_) others = under_way_->participants;
-  }
-  tell_clusters(over, others);
+  tell_clusters(over, participants);
   const MutexLock lock(mutex_);
   if (kept.ok()) last_ = manifest.updates;
-  under_way_.reset();
+  is_over(manifest.updates);
+}
+
+// Of those that are lost from here on, on_cluster_gone tells.
+void NodeCheckpoints::upload_manifest(const Manifest& manifest, std::set<std::uint32_t> participants,
+                                      const std::set<std::uint32_t>& gone) {
+  participants.erase(options_.cluster);
+  uploads_->complete(manifest, std::move(participants));
+  for (const std::uint32_t cluster : gone) uploads_->on_cluster_gone(cluster);
+}
+
+// Another one may be under way by now.
+void NodeCheckpoints::is_over(std::uint64_t checkpoint) {
+  if (under_way_ && under_way_->checkpoint == checkpoint) under_way_.reset();
   changed_.notify_all();
 }
 

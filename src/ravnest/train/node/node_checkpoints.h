@@ -13,9 +13,9 @@
 //   them up.
 // With several clusters a checkpoint is of all that have held a round together: each root gathers its own cluster's
 // parts as above, and the root of the first of those clusters gathers what the others have and writes the manifest.
-// Where one of them is lost before its parts are there, the checkpoint is given up.
-// Before it trains, each node says which checkpoints it could go on from (`readable`), the root chooses (`choose`), and
-// all begin with it (`begin`).
+// Where one of them is lost before its parts are there, the checkpoint is given up. Object storage has it as soon as
+// the parts of all these clusters are there. Before it trains, each node says which checkpoints it could go on from
+// (`readable`), the root chooses (`choose`), and all begin with it (`begin`).
 //
 // Safe from any thread. The writing thread ends with the object, when what it was given is done.
 #pragma once
@@ -132,6 +132,10 @@ class NodeCheckpoints {
   bool wait_for_last(TimePoint deadline) const;
   // Until all that was begun here is written, and up where it goes to object storage.
   void settle();
+  // Root, where checkpoints go to object storage: whether those of all clusters are there, or given up, by then.
+  bool is_up_by(TimePoint deadline) const { return !uploads_ || uploads_->is_up_by(deadline); }
+  // A line says so.
+  void say_that_it_waits() const { uploads_->say_that_it_waits(); }
   // Ends what waits for the network.
   void stop();
   // The last checkpoint that is complete; 0: none.
@@ -148,6 +152,7 @@ class NodeCheckpoints {
     std::map<int, checkpoint::PartEntry> parts;  // by stage
     std::vector<std::string> order;
     std::vector<std::uint32_t> participants = {};  // of several clusters
+    std::set<std::uint32_t> gone = {};             // those of them that were lost since the round held
   };
   // What a cluster has of a checkpoint: its manifest, or why there is none.
   using Share = Result<checkpoint::Manifest>;
@@ -174,6 +179,9 @@ class NodeCheckpoints {
   checkpoint::Manifest manifest_of(UnderWay done) const;
   void complete(UnderWay done);
   void finish(const checkpoint::Manifest& manifest);
+  void upload_manifest(const checkpoint::Manifest& manifest, std::set<std::uint32_t> participants,
+                       const std::set<std::uint32_t>& gone);
+  void is_over(std::uint64_t checkpoint) RAVNEST_REQUIRES(mutex_);
   void give_up(std::uint64_t checkpoint, const std::string& why);
   void hand_in(std::uint64_t checkpoint, Share share);
   void take_share(std::uint64_t checkpoint, std::uint32_t cluster, Share share);
@@ -203,7 +211,8 @@ class NodeCheckpoints {
   std::optional<UnderWay> under_way_ RAVNEST_GUARDED_BY(mutex_);
   std::optional<std::uint64_t> writing_ RAVNEST_GUARDED_BY(mutex_);  // the snapshot that waits or is written
   std::uint64_t last_ RAVNEST_GUARDED_BY(mutex_) = 0;
-  // With several clusters: of the last round of which a checkpoint is made, and those that are gone since it held.
+  // With several clusters: of the last round of which a checkpoint is made, and those that are gone since it held. The
+  // checkpoint under way may be an earlier one.
   std::vector<std::uint32_t> participants_ RAVNEST_GUARDED_BY(mutex_);
   std::set<std::uint32_t> gone_ RAVNEST_GUARDED_BY(mutex_);
   // By checkpoint: what clusters have of it. Others may be ahead of this one's own announcement.

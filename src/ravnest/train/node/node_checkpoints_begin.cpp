@@ -19,11 +19,13 @@ using wire::ReadableCheckpoint;
 
 Status NodeCheckpoints::open_stores() {
   const CheckpointOptions& wanted = options_.checkpoints;
-  auto own = checkpoint::Store::open(wanted.folder, {own_name(), wanted.environment});
+  auto own = checkpoint::Store::open(
+      wanted.folder,
+      {.holder = own_name(), .environment = wanted.environment, .has_others_that_lead = options_.clusters > 1});
   if (!own.ok()) return own.status();
   std::unique_ptr<checkpoint::Store> another;
   if (resume_.place != wanted.folder) {
-    auto opened = checkpoint::Store::open(resume_.place, {own_name(), wanted.environment});
+    auto opened = checkpoint::Store::open(resume_.place, {.holder = own_name(), .environment = wanted.environment});
     if (!opened.ok()) return opened.status();
     another = std::move(*opened);
   }
@@ -33,9 +35,6 @@ Status NodeCheckpoints::open_stores() {
     another_ = std::move(another);
     if (stopped_) stop_stores();
   }
-  if (store_->uploads() && options_.clusters > 1)
-    return unsupported("checkpoints of several clusters go into folders so far, and ", store_->name(),
-                       " is object storage; bring them there by `ravnest cp -r`");
   source_ = another_ ? another_.get() : store_.get();
   source_name_ = source_->name();
   return store_->check_access();
@@ -150,6 +149,8 @@ Result<std::optional<checkpoint::Part>> NodeCheckpoints::begin(const wire::Check
     uploads.retention = options_.checkpoints.retention;
     uploads.nodes = options_.nodes;
     uploads.tell_root = [this](wire::PartUploaded said) { tell(0, std::move(said)); };
+    uploads.tell_cluster = options_.post_to_cluster;
+    uploads.name_of = [this](std::uint32_t cluster) { return name_of(cluster); };
     uploads.warn = options_.warn;
     uploads_ = std::make_unique<NodeUploads>(*store_, std::move(uploads));
   }

@@ -54,7 +54,7 @@ void NodeCheckpoints::expect(std::vector<std::uint32_t> participants) {
 void NodeCheckpoints::announce_with_others(std::uint64_t checkpoint, const DataPosition& position) {
   {
     const MutexLock lock(mutex_);
-    under_way_ = UnderWay{checkpoint, position, {}, {}, participants_};
+    under_way_ = UnderWay{checkpoint, position, {}, {}, participants_, gone_};
     // Of what others have of one before, nobody waits any more.
     std::erase_if(shares_, [&](const auto& of) { return of.first < checkpoint; });
   }
@@ -104,13 +104,13 @@ void NodeCheckpoints::join_shares(std::uint64_t checkpoint) {
     participants = under_way_->participants;
     if (participants.empty() || participants.front() != options_.cluster) {
       // Whoever gathers is gone, or has said why there will be none.
-      if (!participants.empty() && gone_.contains(participants.front()))
+      if (!participants.empty() && under_way_->gone.contains(participants.front()))
         failure = name_of(participants.front()) + " was lost";
     } else {
       auto& shares = shares_[checkpoint];
       for (const std::uint32_t cluster : participants) {
         const auto found = shares.find(cluster);
-        if (found == shares.end() && gone_.contains(cluster)) failure = name_of(cluster) + " was lost";
+        if (found == shares.end() && under_way_->gone.contains(cluster)) failure = name_of(cluster) + " was lost";
         if (found != shares.end() && !found->second.ok()) failure = found->second.status().message();
         if (found != shares.end() && found->second.ok() && found->second->run != run_)
           failure = text(name_of(cluster), " trains run ", printable(found->second->run), ", and this is run ", run_);
@@ -158,10 +158,15 @@ Status NodeCheckpoints::on_cluster(std::uint32_t from, wire::Checkpointing check
       if (!over.manifest) return give_up(over.checkpoint, text(name_of(from), " has given it up, and says why there"));
       relay(over);
       on_over(over);
+      if (uploads_) uploads_->complete_at(from, over.checkpoint);  // first: one of both is under way all the time
       const MutexLock lock(mutex_);
-      if (under_way_ && under_way_->checkpoint == over.checkpoint) under_way_.reset();
-      changed_.notify_all();
+      is_over(over.checkpoint);
     });
+    return {};
+  }
+  if (auto* uploaded = std::get_if<wire::PartUploaded>(&checkpointing); uploaded != nullptr && uploads_) {
+    // Behind what was said before of the same checkpoint.
+    writer_.add([this, from, uploaded = std::move(*uploaded)] { uploads_->on_cluster(from, uploaded); });
     return {};
   }
   return invalid(name_of(from), " speaks of a checkpoint as only a node of this cluster does");
@@ -172,9 +177,15 @@ void NodeCheckpoints::on_cluster_gone(std::uint32_t cluster) {
   {
     const MutexLock lock(mutex_);
     if (contains(participants_, cluster)) gone_.insert(cluster);
-    if (under_way_ && contains(under_way_->participants, cluster)) checkpoint = under_way_->checkpoint;
+    if (under_way_ && contains(under_way_->participants, cluster)) {
+      under_way_->gone.insert(cluster);
+      checkpoint = under_way_->checkpoint;
+    }
   }
-  if (checkpoint > 0) writer_.add([this, checkpoint] { join_shares(checkpoint); });
+  writer_.add([this, checkpoint, cluster] {
+    if (checkpoint > 0) join_shares(checkpoint);
+    if (uploads_) uploads_->on_cluster_gone(cluster);
+  });
 }
 
 }  // namespace ravnest::train

@@ -177,6 +177,19 @@ TEST_F(ClustersCheckpoints, AreGivenUpWhenAClusterIsLostBeforeTheyAreBegun) {
   EXPECT_THAT(warnings(), ElementsAre(HasSubstr("cluster 1 (node_1) was lost")));
 }
 
+// The next round, which may hold before the loss is told of here, is not of that cluster any more.
+TEST_F(ClustersCheckpoints, AreGivenUpWhenAClusterIsLostOfWhichTheNextRoundIsNot) {
+  for (const std::uint32_t cluster : {0, 1}) hold(cluster, 40);
+  snapshot(0, 40);
+  settle();
+  at(0).expect({0});
+  lost_ = 1;
+  at(0).on_cluster_gone(1);
+  settle();
+  EXPECT_FALSE(at(0).under_way());
+  EXPECT_THAT(warnings(), ElementsAre(HasSubstr("cluster 1 (node_1) was lost")));
+}
+
 TEST_F(ClustersCheckpoints, WhereOneCanNotMakeItsPartAllGoOnWithoutIt) {
   hold(0, 40);
   at(1).expect({0, 1});

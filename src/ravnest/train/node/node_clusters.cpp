@@ -197,4 +197,19 @@ Status Node::finish_with_others(const Poll& poll) {
   return until(written, poll);
 }
 
+// In object storage the last checkpoint is there when those of all clusters have said that theirs is: so while the call
+// is under way, in which they can.
+Status Node::finish_uploads(const Poll& poll) {
+  const TimePoint begun = SystemClock().now();
+  bool said = false;
+  return until(
+      [&](TimePoint deadline) -> Status {
+        if (checkpoints_->is_up_by(deadline)) return {};
+        if (const auto ended = outcome_->get(); ended && !ended->ok()) return ended->status();
+        if (deadline - begun > kSayOfUploadsAfter && !std::exchange(said, true)) checkpoints_->say_that_it_waits();
+        return ravnest::deadline("the last checkpoint is not in object storage");
+      },
+      poll);
+}
+
 }  // namespace ravnest::train
