@@ -267,13 +267,15 @@ def test_where_a_kill_came_before_all_had_the_manifest_nodes_are_told_to_copy_it
         assert status == 1
         assert (
             f"no checkpoint can be read by all nodes: node_0 can go on from that of update {update}; node_1 can go on "
-            "from none; node_2 can go on from none. Copy what is missing to those nodes' folders: their parts, or, where "
-            "a kill came before they had these, manifest.json and model.safetensors.index.json from a node that has them; "
-            "or begin anew without resume, in other folders" in said
-        ), said
+            "from none; node_2 can go on from none. Copy what is missing to those nodes' folders: their parts, or, "
+            "where a kill came before they had these, manifest.json and model.safetensors.index.json from a node that "
+            "has them; or begin anew without resume, in other folders"
+        ) in said, said
     for name in NAMES[1:]:
         for file in ("manifest.json", "model.safetensors.index.json"):
-            shutil.copy(tmp_path / f"node_0/checkpoints/{only.name}/{file}", tmp_path / name / "checkpoints" / only.name)
+            shutil.copy(
+                tmp_path / f"node_0/checkpoints/{only.name}/{file}", tmp_path / name / "checkpoints" / only.name
+            )
     for status, said in run().values():
         assert status == 0 and f"goes on from the checkpoint of update {update} in checkpoints" in said, said
 

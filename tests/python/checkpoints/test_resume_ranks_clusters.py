@@ -70,7 +70,10 @@ def run_nodes(
     ravnest.set_seed(42)
     ended = Cluster(folder, 2 * clusters).run(script)
     return {
-        name: tensor.detach().clone() for node, stage in ended.items() if node in first for name, tensor in stage.items()
+        name: tensor.detach().clone()
+        for node, stage in ended.items()
+        if node in first
+        for name, tensor in stage.items()
     }
 
 

@@ -1,4 +1,6 @@
-"""What users write, for ranks that make checkpoints: checkpointing_rank.py EPOCHS EVERY [RESUMES [BATCH [NAME [PLACE]]]].
+"""What users write, for ranks that make checkpoints.
+
+    checkpointing_rank.py EPOCHS EVERY [RESUMES [BATCH [NAME [PLACE]]]]
 
 Trains NAME.pt2, once for each of RESUMES with commas between; checkpoints go to PLACE. Rank 0 leaves in NAME_I.pt what
 the I-th has come to.
