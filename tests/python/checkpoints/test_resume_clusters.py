@@ -107,7 +107,8 @@ def test_clusters_that_train_on_meanwhile_make_checkpoints_with_one_model_in_the
         first, second = weights(tmp_path, manifest, 0), weights(tmp_path, manifest, 1)
         for name, tensor in first.items():
             assert not tensor.is_floating_point() or torch.equal(tensor, second[name]), name
-    assert manifests(tmp_path)[-1]["val_accuracy"] is not None
+    # An accuracy goes to the first checkpoint after its validation.
+    assert any(manifest.get("val_accuracy") is not None for manifest in manifests(tmp_path))
     assert_same(run(cluster, 3 * runs, trainer=trainer, **options), expected)
 
 
