@@ -27,8 +27,11 @@ def interruptible() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def start(*arguments, cwd: Path, prepare=None) -> subprocess.Popen:
-    """The command as a process of its own, with one thread for what it computes; `prepare` is called in it first."""
+def start(*arguments, cwd: Path, prepare=None, to=subprocess.PIPE) -> subprocess.Popen:
+    """The command as a process of its own, with one thread for what it computes; `prepare` is called in it first.
+
+    What it says goes to `to`: a file, where there is much of it before anybody reads it.
+    """
 
     def begin() -> None:
         interruptible()
@@ -40,7 +43,7 @@ def start(*arguments, cwd: Path, prepare=None) -> subprocess.Popen:
         cwd=cwd,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=to,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
