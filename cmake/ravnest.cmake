@@ -9,11 +9,11 @@
 #   ravnest_fuzz(NAME x SOURCES ... [DEPENDS ...])                          libFuzzer binary, where RAVNEST_FUZZ is on
 #
 # DEPENDS of a library are public. TORCH adds LibTorch and the shared precompiled header; such a target is left out
-# where RAVNEST_TORCH is off. A library's files are compiled several at a time, which shares the cost of headers: so
-# what they keep to themselves (`namespace {}`) has to differ in name within a library. APART lists files for which that
-# is not wanted. NEEDS names the programs that a test starts. A library of src/ is part of the installed package unless
-# it is for TESTING. One that is COLD takes no time worth speaking of when it runs: it is optimised little, and under
-# sanitizers not at all. So are programs and tests.
+# where RAVNEST_TORCH is off. A library's files are compiled several at a time, which shares the cost of headers, and
+# so are those of a test with TORCH: what they keep to themselves (`namespace {}`) has to differ in name within one.
+# APART lists files for which that is not wanted. NEEDS names the programs that a test starts. A library of src/ is
+# part of the installed package unless it is for TESTING. One that is COLD takes no time worth speaking of when it
+# runs: it is optimised little, and under sanitizers not at all. So are programs and tests.
 #
 # RAVNEST_TESTS says which tests are built:
 #   all         every one
@@ -156,6 +156,7 @@ function(ravnest_test)
   target_link_libraries(${arg_NAME} PRIVATE ravnest_flags ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
   if(arg_TORCH)
     ravnest_use_torch(${arg_NAME})
+    set_target_properties(${arg_NAME} PROPERTIES UNITY_BUILD ${RAVNEST_UNITY} UNITY_BUILD_BATCH_SIZE 6)
   else()
     ravnest_use_precompiled(${arg_NAME} ravnest_test_pch)
   endif()

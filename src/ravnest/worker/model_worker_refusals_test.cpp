@@ -25,7 +25,7 @@ using testing::Whole;
 using testing::with_criterion;
 using wire::PassHead;
 
-at::Tensor batch() { return at::linspace(-1, 1, 10).view({5, 2}); }
+at::Tensor five_rows() { return at::linspace(-1, 1, 10).view({5, 2}); }
 
 Chain::Optimizers only_the_last_has_one() {
   Chain::Optimizers optimizers(2);
@@ -50,13 +50,13 @@ TEST(ModelWorker, AFrozenStageNeedsNoOptimizerAndIsSentNoGradients) {
   Whole whole(model);
   Chain chain(model, {1}, with_criterion(), only_the_last_has_one());
   for (std::uint64_t step = 0; step < 2; ++step) {
-    whole.train(step, {batch()});
-    chain.train(step, {batch()});
+    whole.train(step, {five_rows()});
+    chain.train(step, {five_rows()});
   }
   testing::expect_same(chain.tensors(), whole.tensors());
 
   const PassHead head = training_pass(2);
-  auto sent = chain.worker(0).forward(head, {testing::model_inputs(head, {batch()})});
+  auto sent = chain.worker(0).forward(head, {testing::model_inputs(head, {five_rows()})});
   ASSERT_TRUE(sent.ok()) << sent.status();
   auto& forward = std::get<wire::Forward>(sent->at(0).message);
   EXPECT_FALSE(forward.tensors.at(0).wants_gradient);
@@ -71,8 +71,8 @@ TEST(ModelWorker, AStageToTrainWithoutAnOptimizerFailsAtItsFirstTrainingPass) {
   Chain chain(layers(), {1}, with_criterion(), Chain::Optimizers(2));
   PassHead head = training_pass(0);
   head.kind = wire::PassKind::kValidate;
-  EXPECT_TRUE(chain.forward(head, {batch()}).ok());
-  EXPECT_THAT(chain.forward(training_pass(1), {batch()}).message(),
+  EXPECT_TRUE(chain.forward(head, {five_rows()}).ok());
+  EXPECT_THAT(chain.forward(training_pass(1), {five_rows()}).message(),
               HasSubstr("the stage has 1 parameter to train and no optimizer"));
 }
 
@@ -84,7 +84,7 @@ TEST(ModelWorker, WithoutMemoryItSaysWhatWasAskedForWhatThereIsAndWhatHelps) {
                      "memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True.");
   };
   Chain chain(layers(), {1}, with_loss(out_of_memory));
-  EXPECT_EQ(chain.forward(training_pass(0), {batch()}).message(),
+  EXPECT_EQ(chain.forward(training_pass(0), {five_rows()}).message(),
             "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 12.38 "
             "GiB is free. What helps: a smaller batch_size or more microbatches, recompute=True, a smaller stage on "
             "this node");
@@ -92,7 +92,7 @@ TEST(ModelWorker, WithoutMemoryItSaysWhatWasAskedForWhatThereIsAndWhatHelps) {
 
 TEST(ModelWorker, WithoutMemoryOfTheHostItSaysSoToo) {
   Chain chain(layers(), {1}, with_loss([](const at::Tensor& y) { return y.sum() + at::empty({1L << 58}).sum(); }));
-  EXPECT_THAT(chain.forward(training_pass(0), {batch()}).message(),
+  EXPECT_THAT(chain.forward(training_pass(0), {five_rows()}).message(),
               AllOf(HasSubstr("out of memory: can't allocate memory: you tried to allocate 1152921504606846976 bytes"),
                     HasSubstr("What helps: a smaller batch_size")));
 }
@@ -104,17 +104,17 @@ TEST(ModelWorker, WhatIsMissingOrNotReadHereIsRefused) {
     return chain.worker(1).forward(head, std::move(parts)).status().message();
   };
   EXPECT_THAT(refusal({}), HasSubstr("output 0 of stage 0 is missing in pass 0"));
-  EXPECT_THAT(refusal({{head, 0, {edge(3, batch())}, {}}}),
+  EXPECT_THAT(refusal({{head, 0, {edge(3, five_rows())}, {}}}),
               HasSubstr("stage 0 sent its output 3, which is not read here"));
-  EXPECT_THAT(refusal({{head, 0, {}, {edge(0, batch())}}}),
+  EXPECT_THAT(refusal({{head, 0, {}, {edge(0, five_rows())}}}),
               HasSubstr("input 0 of the model came, which is not read here"));
 }
 
 TEST(ModelWorker, AGradientOfAnOutputThatIsNotThereIsRefused) {
   Chain chain(layers(), {1}, with_criterion());
   const PassHead head = training_pass(0);
-  ASSERT_TRUE(chain.forward(head, {batch()}).ok());
-  EXPECT_THAT(chain.worker(0).backward(head, {{0, 1, {edge(1, batch())}}}, {}).status().message(),
+  ASSERT_TRUE(chain.forward(head, {five_rows()}).ok());
+  EXPECT_THAT(chain.worker(0).backward(head, {{0, 1, {edge(1, five_rows())}}}, {}).status().message(),
               HasSubstr("stage 1 sent a gradient of output 1"));
 }
 
@@ -122,7 +122,7 @@ TEST(ModelWorker, AGradientOfAnOutputThatIsNotThereIsRefused) {
 TEST(ModelWorker, AGradientOfOtherSizesThanTheOutputIsRefused) {
   Chain chain(layers(), {1}, with_criterion());
   const PassHead head = training_pass(0);
-  ASSERT_TRUE(chain.forward(head, {batch()}).ok());
+  ASSERT_TRUE(chain.forward(head, {five_rows()}).ok());
   const at::Tensor column = at::ones({5, 1});
   EXPECT_THAT(chain.worker(0).backward(head, {{0, 1, {edge(0, column)}}}, {}).status().message(),
               HasSubstr("stage 1 sent a gradient of output 0 in sizes [5, 1], the output is [5, 2]"));
@@ -131,7 +131,7 @@ TEST(ModelWorker, AGradientOfOtherSizesThanTheOutputIsRefused) {
 TEST(ModelWorker, ACodecThatTheRunDidNotAgreeOnIsRefused) {
   Chain chain(layers(), {1}, with_criterion());
   const PassHead head = training_pass(0);
-  const wire::EdgeTensor dense{0, false, to_wire(batch(), {codec::CodecKind::kTopK, 0.1}, true)};
+  const wire::EdgeTensor dense{0, false, to_wire(five_rows(), {codec::CodecKind::kTopK, 0.1}, true)};
   EXPECT_THAT(chain.worker(1).forward(head, {{head, 0, {dense}, {}}}).status().message(),
               HasSubstr("a tensor came as topk"));
 }
@@ -139,14 +139,14 @@ TEST(ModelWorker, ACodecThatTheRunDidNotAgreeOnIsRefused) {
 TEST(ModelWorker, BytesThatAreNotWhatTheyClaimToBeAreRefused) {
   Chain chain(layers(), {1}, with_criterion());
   const PassHead head = training_pass(0);
-  wire::EdgeTensor lying = edge(0, batch());
+  wire::EdgeTensor lying = edge(0, five_rows());
   lying.tensor.codec = codec::CodecKind::kFp16;
   EXPECT_EQ(chain.worker(1).forward(head, {{head, 0, {lying}, {}}}).status().code(), Code::kCorrupt);
 }
 
 TEST(ModelWorker, ALossThatNothingIsTrainedByIsRefusedWithWhatToLookFor) {
   const auto refusal = [](const ModelWorkerOptions& options) {
-    return Chain(layers(), {1}, options).forward(training_pass(0), {batch()}).message();
+    return Chain(layers(), {1}, options).forward(training_pass(0), {five_rows()}).message();
   };
   EXPECT_THAT(refusal({}), HasSubstr("the last stage has no criterion"));
   EXPECT_THAT(refusal(with_loss([](const at::Tensor&) { return at::Tensor(); })),
@@ -165,21 +165,21 @@ TEST(ModelWorker, ALossThatNothingIsTrainedByIsRefusedWithWhatToLookFor) {
 TEST(ModelWorker, ACriterionWithAParameterOfItsOwnIsRefused) {
   const at::Tensor own = at::ones({2}).requires_grad_(true);
   const ModelWorkerOptions options = with_loss([&](const at::Tensor& outputs) { return (outputs * own).sum(); });
-  EXPECT_THAT(Chain(layers(), {1}, options).forward(training_pass(0), {batch()}).message(),
+  EXPECT_THAT(Chain(layers(), {1}, options).forward(training_pass(0), {five_rows()}).message(),
               HasSubstr("the criterion has 1 parameter of its own, of the sizes [2], which no optimizer would train"));
 }
 
 TEST(ModelWorker, ALossThatReachesNothingIsRefusedThoughItTakesAGradient) {
   const ModelWorkerOptions options =
       with_loss([](const at::Tensor& outputs) { return outputs.sum().detach().requires_grad_(); });
-  EXPECT_THAT(Chain(layers(), {1}, options).forward(training_pass(0), {batch()}).message(),
+  EXPECT_THAT(Chain(layers(), {1}, options).forward(training_pass(0), {five_rows()}).message(),
               HasSubstr("the gradient of the criterion's loss does not reach the model's outputs"));
 }
 
 TEST(ModelWorker, AnErrorOfTorchComesInItsOwnWordsWithoutItsStack) {
   const ModelWorkerOptions options =
       with_loss([](const at::Tensor& outputs) { return at::matmul(outputs, at::ones({7})).sum(); });
-  const Status failed = Chain(layers(), {1}, options).forward(training_pass(0), {batch()});
+  const Status failed = Chain(layers(), {1}, options).forward(training_pass(0), {five_rows()});
   EXPECT_EQ(failed.code(), Code::kInternal);
   EXPECT_THAT(failed.message(), AllOf(HasSubstr("size mismatch"), Not(HasSubstr("frame #"))));
 }
@@ -188,7 +188,7 @@ TEST(ModelWorker, AnErrorOfTorchOfSeveralLinesIsOneSentence) {
   const ModelWorkerOptions options = with_loss([](const at::Tensor&) -> at::Tensor {
     TORCH_CHECK(false, "CUDA error: device-side assert triggered\nFor debugging pass CUDA_LAUNCH_BLOCKING=1\n");
   });
-  const Status failed = Chain(layers(), {1}, options).forward(training_pass(0), {batch()});
+  const Status failed = Chain(layers(), {1}, options).forward(training_pass(0), {five_rows()});
   EXPECT_THAT(failed.message(), HasSubstr("assert triggered; For debugging pass CUDA_LAUNCH_BLOCKING=1"));
   EXPECT_THAT(failed.message(), Not(HasSubstr("\n")));
 }

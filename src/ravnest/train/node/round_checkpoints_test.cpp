@@ -17,7 +17,7 @@ DataPosition behind(std::uint64_t batches) {
   return {.epoch = batches / 4, .index = batches % 4, .trained = batches, .passes = 2 * batches, .updates = batches};
 }
 
-class RoundCheckpointsTest : public testing::Test {
+class RoundCheckpointsTest : public ::testing::Test {
  protected:
   static void begin(RoundCheckpoints& own, std::uint64_t batches = 0, std::uint64_t number = 0) {
     own.begin(behind(batches), number, kBegin);
