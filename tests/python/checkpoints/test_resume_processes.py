@@ -62,7 +62,7 @@ def same(one: dict, other: dict) -> None:
         assert torch.equal(tensor, other[name]), name
 
 
-@pytest.mark.parametrize("victim", ["node_1", *soaked("node_0", "node_2")])
+@pytest.mark.parametrize("victim", soaked("node_0", "node_1", "node_2"))
 def test_after_a_kill_the_same_command_goes_on_with_a_folder_for_each_node(folder, processes, victim):
     start_scripts(processes, folder, 3, "2 updates", "resume")
     expected = ended_well(processes)

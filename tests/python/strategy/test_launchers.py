@@ -16,7 +16,7 @@ from support.ports import free_ports
 from support.ranks import end_run, start_process
 from support.slurm import slurm
 from support.small_net import Net
-from support.soaked import soaked_all
+from support.soaked import soaked, soaked_all
 
 pytestmark = pytest.mark.slow
 
@@ -84,12 +84,11 @@ def test_every_rank_has_batches_of_its_own_and_the_parameters_of_all(expected):
 @pytest.mark.parametrize(
     ("launcher", "reads"),
     [
-        (launchers.variables_of_machines, "torchrun"),
         (launchers.kubernetes, "torchrun"),
         (launchers.variables_of_ranks, "RANK"),
         (launchers.torchrun, "torchrun"),
         (launchers.mpirun, "Open MPI"),
-        *soaked_all((launchers.torchrun_with_c10d, "torchrun")),
+        *soaked_all((launchers.torchrun_with_c10d, "torchrun"), (launchers.variables_of_machines, "torchrun")),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
@@ -105,7 +104,7 @@ def test_open_mpi_gives_them_on_two_machines_too(expected, archive, tmp_path, ma
     assert result == expected
 
 
-@pytest.mark.parametrize("launcher", [launchers.srun, launchers.sbatch], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("launcher", [launchers.srun, *soaked(launchers.sbatch)], ids=lambda each: each.__name__)
 def test_slurm_gives_the_losses_of_ravnest_launch_to_the_bit(expected, archive, tmp_path, launcher, cluster_of_slurm):
     result = run(launcher, archive, tmp_path, cluster_of_slurm)
     assert result.pop("launchers") == {"Slurm"}

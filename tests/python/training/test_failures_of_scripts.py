@@ -7,6 +7,7 @@ import pytest
 from support import command, npy_run
 from support.nodes import NAMES, outcomes, start
 from support.places import TESTS
+from support.soaked import soaked
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +55,7 @@ def test_a_failure_has_its_traceback_where_it_happened_and_is_one_line_elsewhere
         assert ('raise ValueError("no such' in output) == own, output
 
 
-@pytest.mark.parametrize("by", ["python", "command"])
+@pytest.mark.parametrize("by", [*soaked("python"), "command"])
 def test_under_up_a_failure_is_said_once_and_last(folder, by):
     script = folder / "broken.py"
     script.write_text(f"import sys\nsys.path.append({str(TESTS)!r})\n" + BROKEN.replace("OPTIONS", BROKEN_CRITERION))
