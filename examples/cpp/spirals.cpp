@@ -5,7 +5,7 @@
 //   spirals ranks        two ranks, threads of this process, have the whole model each and half of every batch
 //
 // The model tells two spirals apart. All data is made from the batch's number, so every process has it. Processes
-// listen on ports from 18480 up, ranks on 18480, or from MASTER_PORT.
+// listen on ports from 18480 up and ranks on 18483, or on those from MASTER_PORT.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <torch/torch.h>
@@ -96,9 +96,9 @@ void show(const wire::Report& report) {
             << 100.0 * static_cast<double>(report.correct) / static_cast<double>(report.samples) << " % right\n";
 }
 
-std::uint16_t first_port() {
+std::uint16_t first_port(std::uint16_t otherwise) {
   const char* port = std::getenv("MASTER_PORT");
-  return port == nullptr ? 18480 : static_cast<std::uint16_t>(std::stoi(port));
+  return port == nullptr ? otherwise : static_cast<std::uint16_t>(std::stoi(port));
 }
 
 TimePoint never() { return std::chrono::steady_clock::now() + std::chrono::hours(24); }
@@ -128,11 +128,12 @@ std::unique_ptr<transport::Endpoint> open_endpoint(int stage, const std::filesys
   transport::tcp::Options options;
   options.name = name_of(stage);
   options.plan = "spirals";
-  options.listen = {"127.0.0.1", static_cast<std::uint16_t>(first_port() + stage)};
+  const std::uint16_t first = first_port(18480);
+  options.listen = {"127.0.0.1", static_cast<std::uint16_t>(first + stage)};
   options.identity = require(identity::read_identity(folder / name_of(stage)));
   for (int peer = 0; peer < kStages; ++peer) {
     if (peer != stage)
-      options.peers.push_back({name_of(peer), {"127.0.0.1", static_cast<std::uint16_t>(first_port() + peer)}});
+      options.peers.push_back({name_of(peer), {"127.0.0.1", static_cast<std::uint16_t>(first + peer)}});
   }
   return require(transport::tcp::open(std::move(options)));
 }
@@ -213,7 +214,7 @@ void train_rank(int rank, const std::filesystem::path& model) {
                               .local_rank = rank,
                               .local_world = kRanks,
                               .node = 0,
-                              .master = {"127.0.0.1", first_port()}};
+                              .master = {"127.0.0.1", first_port(18483)}};
   const train::Poll patient = [] { return Status(); };  // asked while it waits; nobody ends this run before its time
   const auto own = require(train::Rank::open(std::move(options), patient));
   train::TrainingOptions training;
