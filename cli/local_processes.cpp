@@ -109,13 +109,14 @@ class RunningProcesses {
   }
 
   // What all processes have to say of one failure, after everything else. That one was interrupted is no news where it
-  // was we who did it, nor what those had to say of it that were killed when they took too long to end.
+  // was we who did it, nor what those had to say of Ctrl-C that were killed since they took too long to end. After a
+  // failure it is: the reason may be theirs.
   void say_why() {
     if (was_interrupted_) std::cerr << "ravnest: the run was interrupted" << std::endl;
     for (const Member& member : members_) {
-      const bool by_us = member.status == kInterruptedStatus ? was_asked_ || was_interrupted_
-                                                             : member.status == 128 + SIGKILL && was_killed_;
-      if (by_us) last_words_.forget(member.name);
+      const bool was_killed_by_us = member.status == 128 + SIGKILL && was_killed_ && was_interrupted_;
+      const bool by_us = member.status == kInterruptedStatus && (was_asked_ || was_interrupted_);
+      if (by_us || was_killed_by_us) last_words_.forget(member.name);
     }
     const std::vector<std::string> sentences = last_words_.sentences();
     if (sentences.empty() && status_ != 0) std::cerr << "ravnest: " << last_words_.first_failure() << std::endl;
