@@ -4,27 +4,16 @@ import shutil
 
 import pytest
 import torch
-from support.resuming import planned, run
+from support.resuming import ONE_CYCLE, planned, run, tensors_of
 
 pytestmark = pytest.mark.slow
-
-
-def weights_of(results: dict) -> dict[str, torch.Tensor]:
-    return {name: tensor for stage in results.values() for name, tensor in stage.items()}
-
-
-SCHEDULE = {
-    "lr_scheduler": torch.optim.lr_scheduler.OneCycleLR,
-    "lr_scheduler_params": {"max_lr": 0.01, "total_steps": 100},
-    "lr_step_on_epoch_change": False,
-}
 
 
 @pytest.mark.parametrize(
     ("schedule", "every", "stop_at", "rates", "val_freq"),
     [
         ("sync", "epoch", 17, {}, 1),
-        ("sync", "5 updates", 17, SCHEDULE, 1),
+        ("sync", "5 updates", 17, ONE_CYCLE, 1),
         ("sync", "3 updates", 10, {"update_frequency": 2}, 3),
         (
             "gpipe",
@@ -43,11 +32,11 @@ def test_on_the_same_plan_the_bits_are_those_of_a_run_that_was_never_ended(
     folders = {name: tmp_path / name for name in ("whole", "ended")}
     whole = planned(folders["whole"], 3, 3)
     monkeypatch.chdir(whole.folder)
-    expected = weights_of(run(whole, 3, trainer=trainer, **node))
+    expected = tensors_of(run(whole, 3, trainer=trainer, **node))
     ended = planned(folders["ended"], 3, 3)
     monkeypatch.chdir(ended.folder)
     run(ended, 3, stop_at, trainer=trainer, **node)
-    again = weights_of(run(ended, 3, trainer=trainer | {"resume": True}, **node))
+    again = tensors_of(run(ended, 3, trainer=trainer | {"resume": True}, **node))
     assert again.keys() == expected.keys()
     for name, tensor in expected.items():
         assert torch.equal(again[name], tensor), name
@@ -60,7 +49,7 @@ def test_on_the_same_plan_the_bits_are_those_of_a_run_that_was_never_ended(
 def test_on_another_number_of_nodes_the_losses_go_on_as_they_would_have(tmp_path, monkeypatch, nodes):
     whole = planned(tmp_path / "whole", 3, 3)
     monkeypatch.chdir(whole.folder)
-    expected = weights_of(run(whole, 3, schedule="sync"))
+    expected = tensors_of(run(whole, 3, schedule="sync"))
     other = planned(tmp_path / "other", nodes, nodes)
     monkeypatch.chdir(other.folder)
     first = planned(tmp_path / "first", 3, 3)
@@ -69,7 +58,7 @@ def test_on_another_number_of_nodes_the_losses_go_on_as_they_would_have(tmp_path
     shutil.copytree(first.folder / "checkpoints", other.folder / "checkpoints")
     shutil.copy(first.folder / "losses.txt", other.folder)
     monkeypatch.chdir(other.folder)
-    again = weights_of(run(other, 3, trainer={"resume": True}, schedule="sync"))
+    again = tensors_of(run(other, 3, trainer={"resume": True}, schedule="sync"))
     for name, tensor in expected.items():
         torch.testing.assert_close(again[name], tensor, rtol=1e-6, atol=1e-6, msg=name)
     losses = [

@@ -14,7 +14,7 @@ from support.places import SCRIPTS
 from support.pools import write_local_pool
 from support.ports import free_ports
 from support.ranks import environment_of, start_process
-from support.resuming import planned, run
+from support.resuming import ONE_CYCLE, planned, run, tensors_of
 from support.small_net import criterion, loaders, make_plain
 
 import ravnest
@@ -117,17 +117,6 @@ def test_each_checkpoint_of_a_run_that_does_not_wait_for_them_leads_to_its_end(t
         same(torch.load(other / "rank_0.pt"), torch.load(whole / "rank_0.pt"))
 
 
-def weights_of(results: dict) -> dict[str, torch.Tensor]:
-    return {name: tensor for stage in results.values() for name, tensor in stage.items()}
-
-
-ONE_CYCLE = {
-    "lr_scheduler": torch.optim.lr_scheduler.OneCycleLR,
-    "lr_scheduler_params": {"max_lr": 0.01, "total_steps": 100},
-    "lr_step_on_epoch_change": False,
-}
-
-
 @pytest.mark.parametrize(
     ("node", "every", "stop_at"),
     [
@@ -142,10 +131,10 @@ def test_pipelines_go_on_to_the_bit(tmp_path, monkeypatch, node, every, stop_at)
     node, keeping = node | {"device": "cuda"}, {"checkpoint_every": every}
     whole, ended = (planned(tmp_path / name, 2, 2) for name in ("whole", "ended"))
     monkeypatch.chdir(whole.folder)
-    expected = weights_of(run(whole, 3, trainer=keeping, **node))
+    expected = tensors_of(run(whole, 3, trainer=keeping, **node))
     monkeypatch.chdir(ended.folder)
     run(ended, 3, stop_at, trainer=keeping, **node)
-    again = weights_of(run(ended, 3, trainer=keeping | {"resume": True}, **node))
+    again = tensors_of(run(ended, 3, trainer=keeping | {"resume": True}, **node))
     assert all(tensor.is_cuda for tensor in expected.values())
     same(again, expected)
     for file in ("losses.txt", "val_accuracies.txt"):

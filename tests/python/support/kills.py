@@ -93,7 +93,7 @@ def run(way: Way, folder: Path, kills: list[float]) -> Outcome:
             time.sleep(after_s)
             end(processes.values())
             for process in processes.values():
-                process.communicate()
+                process.communicate(timeout=PATIENCE_S)
             shutil.rmtree(folder / "cache", ignore_errors=True)
         began = time.monotonic()
         processes = way.start(folder)

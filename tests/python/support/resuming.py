@@ -20,6 +20,18 @@ def planned(folder: Path, nodes: int, size: int, model=make_dropping) -> Cluster
     return Cluster(folder, nodes)
 
 
+ONE_CYCLE = {
+    "lr_scheduler": torch.optim.lr_scheduler.OneCycleLR,
+    "lr_scheduler_params": {"max_lr": 0.01, "total_steps": 100},
+    "lr_step_on_epoch_change": False,
+}
+
+
+def tensors_of(results: dict) -> dict[str, torch.Tensor]:
+    """Those of all stages, of what `run` gives."""
+    return {name: tensor for stage in results.values() for name, tensor in stage.items()}
+
+
 class _Stopped(Exception):
     """The end of a run in its middle."""
 

@@ -27,6 +27,13 @@ def test_what_earlier_scripts_import_is_there(module, name):
     assert getattr(importlib.import_module(module), name) is getattr(ravnest, name)
 
 
+def test_what_traces_models_is_not_loaded_before_one_is_traced():
+    """Each process of a run imports the package, and hardly one of them traces a model."""
+    loaded = "import sys, ravnest; print([name for name in ('sympy', 'torch._dynamo') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_a_trainer_uses_what_any_training_loop_may_use():
     """So that users can write their own Trainer: no attribute of a node that begins with an underscore."""
     tree = ast.parse(inspect.getsource(inspect.getmodule(ravnest.Trainer)))
