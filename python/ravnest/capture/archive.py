@@ -53,7 +53,7 @@ def write_archive(
     path: str,
     precision: str,
 ) -> str:
-    """`capture`, which see."""
+    """Do what `capture` promises: trace the model, write the archive, and check what was written."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(map(repr, PRECISIONS))}, not {precision!r}")
     args, kwargs = _example(model, example_args, example_kwargs)

@@ -133,7 +133,7 @@ Status Node::go_on_from(const wire::CheckpointRun& run) {
   if (!is_root()) return {};
   driver_->go_on_after(from.position.passes);
   position_ = from.position;
-  position_.updates = has_rounds() ? updates : 0;  // a number of its own only one of several clusters has
+  position_.updates = has_rounds() ? updates : 0;  // of several clusters each counts its own, a pipeline alone does not
   updates_ = updates;
   due_.begin(updates_, position_.epoch, SystemClock().now());
   record_->go_on({.updates = updates,
